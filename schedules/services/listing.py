@@ -1,4 +1,4 @@
-"""Lists of jobs, heartbeats and runs as documents, and the cursors that lead from one page to the next."""
+"""Lists of jobs, heartbeats, runs and events as documents, and the cursors that lead from one page to the next."""
 
 import re
 from typing import Any
@@ -7,11 +7,19 @@ from schedules import clock
 from schedules.models.counting import COUNTED
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Document, Err, RefusedError, invalid, operation
-from schedules.services.documents import agent_json, heartbeat_json, listed_job, masked_run
+from schedules.services.documents import (
+    agent_json,
+    event_json,
+    heartbeat_json,
+    listed_job,
+    masked_run,
+    ping_json,
+)
+from schedules.services.event_list import EventQuery, read_events
 from schedules.services.job_list import JobQuery, read_jobs, read_newest
-from schedules.services.jobs.addresses import ping_addresses_of
-from schedules.services.permissions import Actor
-from schedules.services.reading import job_query, run_query
+from schedules.services.jobs.addresses import newest_pings, ping_address_of, ping_addresses_of
+from schedules.services.permissions import Actor, read_activity
+from schedules.services.reading import job_query, known_job_of, read_past_moment, run_query
 from schedules.services.run_list import find_run, read_runs
 from schedules.services.runs.outputs import output_since
 from schedules.services.runs.runner_list import agent_run_of
@@ -70,6 +78,36 @@ def list_heartbeats(actor: Actor, *, limit: int = 50, cursor: str = "") -> Docum
     addresses = ping_addresses_of(page.rows)
     shown = [heartbeat_json(actor, job, addresses[job.pk]) for job in page.rows if job.pk in addresses]
     return {"heartbeats": shown, "next_cursor": page.after or None}
+
+
+@operation
+def show_heartbeat(actor: Actor, job: str) -> Document:
+    """Show a job that runs elsewhere, with its last pings."""
+    target = known_job_of(actor, job)
+    address = ping_address_of(target)
+    if address is None:
+        raise RefusedError(Err(Code.PING_NOT_FOUND))
+    read_activity(target)
+    received = [ping_json(each, target.timezone) for each in newest_pings(address.heartbeat)]
+    return heartbeat_json(actor, target, address) | {"received": received}
+
+
+@operation
+def list_events(actor: Actor, /, *, limit: int = 50, cursor: str = "", **filters: Any) -> Document:
+    """List who changed what, the newest first, with the changes in words; secrets are masked.
+
+    With `Accept: text/event-stream`, the answer is the stream of `GET /events/stream`.
+    """
+    now, zone, job = clock.now(), actor.read_profile().zone, filters.get("job")
+    since, until = (read_past_moment(filters.get(name) or "", name, zone, now) for name in ("since", "until"))
+    query = EventQuery(
+        job=known_job_of(actor, job).public_id if job else "",
+        since=since,
+        until=until,
+        **{name: filters.get(name) or "" for name in ("actor", "door", "verb")},
+    )
+    page = read_events(actor, query, position_of(cursor), limit)
+    return {"events": [event_json(event, zone) for event in page.rows], "next_cursor": page.after or None}
 
 
 @operation

@@ -12,9 +12,10 @@ from django.db.models import Q
 from schedules import clock, engine, limits
 from schedules.models import Event, Heartbeat, Job, Ping, Profile
 from schedules.models.people import is_active
-from schedules.result import Code, Err, Ok, Result
+from schedules.result import Code, Document, Err, Ok, RefusedError, Result, operation
 from schedules.services.jobs.creation import schedule
 from schedules.services.permissions import Actor, forbidden
+from schedules.services.reading import known_job_of
 from schedules.tasks.heartbeat import HEARTBEAT
 
 # The interval of a job created by the first ping to its address.
@@ -78,25 +79,39 @@ def receive(pings: Sequence[Received]) -> list[Result[Accepted]]:
     return answers
 
 
-def report(
+@operation
+def ping_heartbeat(
     actor: Actor,
-    job: Job,
-    kind: Ping.Kind,
+    job: str,
     *,
-    rid: UUID | None,
-    exit_status: int | None,
-    body: str,
-    sender: str,
-    late_by: timedelta,
-) -> Result[None]:
-    """Store a ping from somebody who may change the job, and so needs no ping address."""
-    if not actor.may_change(job):
-        return forbidden(job)
-    address = Address()
-    ping = Received(address, kind, rid, exit_status, body.encode(), sender, late_by.total_seconds())
-    if job.task != HEARTBEAT or engine.receive([_signal(ping, job.pk)], clock.now()) != [True]:
-        return Err(Code.PING_NOT_FOUND)
-    return Ok(None)
+    kind: str = "end",
+    exit_code: int = 0,
+    run_id: UUID | None = None,
+    output: str = "",
+    late_by: float = 0.0,
+    sender: str = "",
+) -> Document:
+    """Report the start or the end of a job that runs elsewhere, like a request to its ping address.
+
+    The report is stored before the answer is sent. One that is repeated with the same `run_id` within 30 seconds, or
+    with `late_by`, is stored once.
+    """
+    target = known_job_of(actor, job)
+    if not actor.may_change(target):
+        raise RefusedError(forbidden(target))
+    end_kind = Ping.Kind.FAIL if exit_code else Ping.Kind.SUCCESS
+    ping = Received(
+        Address(),
+        {"start": Ping.Kind.START, "log": Ping.Kind.LOG}.get(kind, end_kind),
+        run_id,
+        exit_code if kind == "end" else None,
+        output.encode(),
+        sender,
+        late_by,
+    )
+    if target.task != HEARTBEAT or engine.receive([_signal(ping, target.pk)], clock.now()) != [True]:
+        raise RefusedError(Err(Code.PING_NOT_FOUND))
+    return {"stored": True}
 
 
 def _find(addresses: Iterable[Address]) -> dict[Address, list[int]]:

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 
 from schedules import clock, services
 from schedules.limits import clean_output
-from schedules.models import AgentRun, Approval, Event, Execution, Incident, Job, Ping, Question, RunOutput
+from schedules.models import AgentRun, Approval, Event, Execution, Incident, Job, Question, RunOutput
 from schedules.models.executions import ASKS
 from schedules.result import Ok
 from schedules.services import Actor, pings
@@ -61,15 +61,13 @@ def _pinged(actor: Actor) -> dict[str, str]:
     assert isinstance(made, Ok), made
     job, rid = made.value.job, uuid.uuid4()
     said = [
-        (Ping.Kind.SUCCESS, 0, "214 files in 41 s", 2 * HOUR),
-        (Ping.Kind.START, None, "", timedelta(0)),
-        (Ping.Kind.LOG, None, "214 files", timedelta(0)),
-        (Ping.Kind.FAIL, 3, "no space left on device: /mnt/backup\n" * 3, timedelta(0)),
+        {"output": "214 files in 41 s", "late_by": 7200.0},
+        {"kind": "start"},
+        {"kind": "log", "output": "214 files"},
+        {"exit_code": 3, "output": "no space left on device: /mnt/backup\n" * 3},
     ]
-    for kind, status, body, late in said:
-        stored = pings.report(
-            actor, job, kind, rid=rid, exit_status=status, body=body, sender="192.0.2.17", late_by=late
-        )
+    for ping in said:
+        stored = pings.ping_heartbeat(actor, job.public_id, run_id=rid, sender="192.0.2.17", **ping)
         assert isinstance(stored, Ok), stored
     return {"heartbeat": f"/jobs/{job.public_id}/", "heartbeat, edited": f"/jobs/{job.public_id}/edit/"}
 

@@ -5,40 +5,20 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest, StreamingHttpResponse
-from ninja import Query, Router
+from ninja import Router
 
-from schedules import clock
 from schedules.api.auth import READS, actor_of
-from schedules.api.endpoints import check_query, reads
+from schedules.api.endpoints import check_query, route
 from schedules.api.schemas.events import EventFilters, EventsOut
 from schedules.api.streams import Stream, feed_of, listen, take_place
 from schedules.services.documents import event_json
-from schedules.services.event_list import EventQuery, read_events
-from schedules.services.listing import position_of
+from schedules.services.listing import list_events
 from schedules.services.long_answers import stream_while_waiting
-from schedules.services.reading import known_job_of, read_past_moment
 
 router = Router(tags=["activity"])
 
 
-@reads(router, "", EventsOut)
-def list_events(request: HttpRequest, filters: Query[EventFilters]) -> Any:
-    """List who changed what, the newest first, with the changes in words; secrets are masked.
-
-    With `Accept: text/event-stream`, the answer is the stream of `GET /events/stream`.
-    """
-    actor, now = actor_of(request), clock.now()
-    zone = actor.read_profile().zone
-    query = EventQuery(
-        actor=filters.actor,
-        door=filters.door or "",
-        verb=filters.verb,
-        job=known_job_of(actor, filters.job).public_id if filters.job else "",
-        since=read_past_moment(filters.since, "since", zone, now),
-        until=read_past_moment(filters.until, "until", zone, now),
-    )
-    page = read_events(actor, query, position_of(filters.cursor), filters.limit)
-    return {"events": [event_json(event, zone) for event in page.rows], "next_cursor": page.after or None}
+route(router, "GET ", list_events, EventsOut, query=EventFilters)
 
 
 @router.get(
