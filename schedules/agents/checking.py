@@ -16,7 +16,7 @@ from schedules.agents.verdicts import Judgement, Verdict
 from schedules.agents.workplaces import workplace
 from schedules.models import AgentRun
 from schedules.tasks.interface import Final, RetryLater, Run
-from schedules.worker.calls import secrets_of
+from schedules.worker.secret_access import SecretAccess
 
 PROMPT = (
     "This is a check of the connection. Use no tools and change nothing. Answer with the single word: ready"
@@ -50,7 +50,7 @@ def check_runner(name: str, runner: Runner, user: Any) -> CheckResult:
 
 async def _check(name: str, runner: Runner, user: Any) -> CheckResult:
     run = Run.without_job(clock.now(), user.pk, TIMEOUT.total_seconds())
-    session = AgentSession(name, runner, replace(run, secrets=secrets_of(user.pk).find))
+    session = AgentSession(name, runner, replace(run, secrets=SecretAccess(user.pk).find))
     begin = time.monotonic()
     try:
         await session.begin(PROMPT)

@@ -16,11 +16,10 @@ from django.db import connections
 
 from schedules import clock, engine, limits
 from schedules.engine import Outcome, Started
-from schedules.models import Execution, Secret
+from schedules.models import Execution
 from schedules.models.approvals import MARGIN
 from schedules.models.executions import ASKS
 from schedules.models.triggers import TriggerType
-from schedules.secrets.access import SecretAccess
 from schedules.tasks import registry
 from schedules.tasks.asking import ReminderStep
 from schedules.tasks.interface import (
@@ -38,6 +37,7 @@ from schedules.tasks.outbound.signing import current_keys
 from schedules.tasks.time_limit import PlainTimeLimit, TimeLimit
 from schedules.worker import q2
 from schedules.worker.log_context import current_run
+from schedules.worker.secret_access import SecretAccess
 
 SaveOutput = Callable[[OutputText], Awaitable[None]]
 SaveAgentRun = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -85,7 +85,7 @@ async def run_coroutine(
     called_at = clock.now()
     # No reset is needed, because the asyncio task of each run has its own context.
     current_run.set(_log_fields(started))
-    secrets = secrets_of(started.owner_id)
+    secrets = SecretAccess(started.owner_id)
     # Programs enforce their time limit themselves, and report how they ended.
     timer = TimeLimit(None if task and task.runs_program else started.timeout.total_seconds())
     try:
@@ -111,19 +111,6 @@ async def run_coroutine(
     if task and not task.is_built_in and not _is_check_waiting.is_set():
         _close_broken_sessions()
     return outcome
-
-
-def secrets_of(owner_id: int) -> SecretAccess:
-    """Return access to the secrets of one run."""
-    return SecretAccess(owner_id, _read_secrets, refused=Final, unreadable=RetryLater)
-
-
-def _read_secrets(owner_id: int | None, names: list[str]) -> list[Secret]:
-    try:
-        return list(Secret.objects.filter(owner=owner_id, name__in=names))
-    finally:
-        # This thread will not be used again.
-        connections.close_all()
 
 
 async def _find_reminder(started: Started) -> ReminderStep | None:

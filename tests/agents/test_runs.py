@@ -30,7 +30,8 @@ from schedules.services.permissions import Actor
 from schedules.services.runs.agent_stops import stop_agents
 from schedules.tasks import registry
 from schedules.tasks.interface import WAITING, Final, RetryLater, Run, Skip
-from schedules.worker.calls import run_coroutine, secrets_of
+from schedules.worker.calls import run_coroutine
+from schedules.worker.secret_access import SecretAccess
 from tests.agents.streams import SESSION, Lines, as_bytes, lines_of
 from tests.factories import ExecutionFactory, JobFactory
 from tests.sink import Answer, Sink
@@ -99,7 +100,7 @@ def perform(
         RUN,
         execution_id=execution.pk,
         owner_id=execution.owner_id,
-        secrets=secrets_of(execution.owner_id).find,
+        secrets=SecretAccess(execution.owner_id).find,
         save_output=save_output,
         save_agent_run=save_agent_run,
         **changes,

@@ -15,7 +15,7 @@ from schedules.services import Actor, pings
 from schedules.services.people.calendars import CalendarSpec, set_calendar
 from schedules.services.people.channels import set_channel
 from schedules.services.people.stored_secrets import set_secret
-from schedules.tasks.commands.colours import colours_in
+from schedules.tasks.commands.output import colours_in
 from schedules.tasks.signed_links import Button, answer_token, approval_token, stop_token
 from tests.factories import ApprovalFactory, ExecutionFactory, JobFactory, reminder_job
 from tests.receivers import happen, listen

@@ -32,8 +32,7 @@ from schedules.services.files.healthchecks import parse_checks
 from schedules.services.files.jobs import read_jobs
 from schedules.spec.readers import read_end, read_span
 from schedules.tasks.asking import read_ask
-from schedules.tasks.commands.colours import colours_in
-from schedules.tasks.commands.output import KeptOutput
+from schedules.tasks.commands.output import KeptOutput, colours_in
 from schedules.tasks.grants import covers, grant_of
 from schedules.tasks.heartbeat import SLUG
 from schedules.tasks.links import link_problem

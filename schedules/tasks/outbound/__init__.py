@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from importlib import import_module
 
-from schedules.tasks.outbound.errors import OutboundError, Refused
+from schedules.tasks.outbound.addresses import OutboundError, Refused
 from schedules.tasks.outbound.targets import LONGEST_URL, Reply, Target, problem_with_url
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Name resolution, and the check that addresses are public or allowed by the operator."""
+"""Name resolution, the check that addresses are public or allowed by the operator, and the errors of requests."""
 
 import asyncio
 import functools
@@ -12,7 +12,6 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_netw
 from django.conf import settings
 
 from schedules.tasks.outbound.destinations import Destination, parse_destination
-from schedules.tasks.outbound.errors import OutboundError, Refused
 
 Address = IPv4Address | IPv6Address
 
@@ -34,6 +33,21 @@ FRESH_SECONDS = 1.0
 UNKNOWN = IPv4Address("255.255.255.255")
 
 LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"}
+
+
+class OutboundError(Exception):
+    """The other host was not reached, or did not answer properly."""
+
+    def __init__(self, message: str, *, retryable: bool) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
+class Refused(OutboundError):  # noqa: N818  (reads like the rule that it reports)
+    """The request is not allowed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=False)
 
 
 @dataclass

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import h11
 from django.conf import settings
 
+from schedules.tasks.outbound.addresses import OutboundError
 from schedules.tasks.outbound.connections import Host, pool_of_this_loop, prepare
-from schedules.tasks.outbound.errors import OutboundError
 from schedules.tasks.outbound.http1 import Incoming
 from schedules.tasks.outbound.targets import Reply, Target
 from schedules.tasks.time_limit import TimeLimit

@@ -4,9 +4,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
-from schedules.tasks.outbound.addresses import guard, known_address
+from schedules.tasks.outbound.addresses import Refused, guard, known_address
 from schedules.tasks.outbound.destinations import ascii_host, place
-from schedules.tasks.outbound.errors import Refused
 
 LONGEST_URL = 2048
 PORTS = {"http": 80, "https": 443}

@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from schedules.models import Event, Secret
-from schedules.secrets.access import SecretAccess
 from schedules.secrets.masking import MASK
 from schedules.services import Actor
 from schedules.services.people.stored_secrets import set_secret
 from schedules.tasks import registry
 from schedules.tasks.interface import Final, RetryLater, Run
 from schedules.tasks.registry import task
-from schedules.worker.calls import run_coroutine, secrets_of
+from schedules.worker.calls import run_coroutine
+from schedules.worker.secret_access import SecretAccess
 from tests.factories import ClusterFactory, JobFactory
 from tests.sink import Answer, Sink
 from tests.worker.test_loop import make_running
@@ -25,7 +25,7 @@ def stored(actor, operator):
     set_secret(actor, "KEY", "hush-hush-7", hosts=["api.example", "nas.local:8080"], commands=["backup"])
     boss = Actor(operator, Event.Door.WEB)
     set_secret(boss, "KEY", "the-shared-one", commands=["backup"], of_installation=True)
-    return secrets_of(actor.user.pk)
+    return SecretAccess(actor.user.pk)
 
 
 def find(access: SecretAccess, *names: str, **where) -> dict[str, str]:
@@ -64,7 +64,7 @@ def test_missing_secret_is_named(stored):
 def test_only_the_operators_file_gets_the_secrets_of_the_installation(stored, stranger):
     assert find(stored, "KEY", command="backup", of_installation=True) == {"KEY": "the-shared-one"}
     with pytest.raises(Final, match="Missing secret KEY"):
-        find(secrets_of(stranger.pk), "KEY", command="backup")
+        find(SecretAccess(stranger.pk), "KEY", command="backup")
 
 
 def test_secret_that_was_moved_in_the_database_is_not_read(stored, actor):
@@ -78,7 +78,7 @@ def test_given_secrets_are_masked_in_every_text_of_a_value(stored):
     find(stored, "KEY", host="api.example")
 
     assert stored.mask({"a": ["x hush-hush-7"], "hush-hush-7": 3}) == {"a": [f"x {MASK}"], MASK: 3}
-    assert secrets_of(1).mask("hush-hush-7") == "hush-hush-7"
+    assert SecretAccess(1).mask("hush-hush-7") == "hush-hush-7"
 
 
 @task("tests.secrets.reveal", takes_secrets=True)
