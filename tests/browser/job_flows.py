@@ -22,10 +22,6 @@ def skip_next(data: Data) -> None:
     services.skip(services.Actor(data.owner), data.stretch.public_id)
 
 
-def stop_stretch(data: Data) -> None:
-    services.cancel(services.Actor(data.owner), data.stretch.public_id)
-
-
 def lease_prompt(data: Data) -> None:
     lease = {"leased_to": "laptop", "lease_until": clock.now() + timedelta(hours=1)}
     Execution.objects.filter(job=data.briefing).update(**lease)
@@ -51,11 +47,6 @@ DAILY = fill("Schedule", "every day at 17:00")
 CREATING = {
     "create a notification": new_job("Tea", DAILY, fill("Message", "Ready."), fill("Topic", "home-4711")),
     "create a webhook": new_job("Hook", DAILY, pick("Webhook"), fill("URL", "https://example.com/x")),
-    "create a prompt": new_job("Brief", DAILY, pick("Prompt"), fill("Prompt", "Say hello.")),
-    "create a command": new_job("Disk", DAILY, pick("Disk space"), fill("Folder", "/home")),
-    "create an interval": new_job(
-        "Often", pick("Every"), fill("Every", "45"), fill("Message", "Now."), fill("Topic", "home-4711")
-    ),
     "create once, paused": new_job(
         "Party", pick("Once"), fill("Date and time", "2030-12-24T18:00"), fill("Message", "Now."),
         fill("Topic", "home-4711"), send="Create paused", seen='Created "Party". It is paused.',
@@ -152,24 +143,6 @@ CHANGING = {
         stale="Stretch started|Queued",
         stays=2,
     ),
-    "run in the list": Flow(
-        start="/",
-        steps=(),
-        send=press("Run Stretch now"),
-        seen="Stretch started",
-        stored=runs_of("Stretch"),
-        stale="Stretch started",
-        stays=2,
-    ),
-    "run a failed run again": Flow(
-        start="{failed}/",
-        steps=(),
-        send=press("Run again"),
-        seen="Backup started|Queued",
-        stored=runs_of("Backup"),
-        stale="Backup started|Queued",
-        stays=2,
-    ),
     "stop a command": Flow(
         start="{running}/",
         steps=(),
@@ -187,16 +160,6 @@ CHANGING = {
         becomes="cancelled",
         stale="This job was stopped permanently",
     ),
-    "restore a stopped job": Flow(
-        start="{job}/",
-        steps=(),
-        send=press("Restore"),
-        seen="Stretch restored",
-        stored=status_of("Stretch"),
-        becomes="pending",
-        stale="This job is active already",
-        prepare=stop_stretch,
-    ),
     "delete a job": Flow(
         start="{job}/",
         steps=(unfold("More"),),
@@ -204,17 +167,6 @@ CHANGING = {
         seen="Stretch moved to the trash",
         stored=lambda data: data.events("delete"),
         stale="Stretch is in the trash",
-    ),
-    "undo a deletion": Flow(
-        start="{job}/",
-        steps=(unfold("More"), press("Move to trash")),
-        send=press("Undo", "#toasts"),
-        seen="The change of Stretch was undone",
-        stored=lambda data: data.jobs_called("Stretch"),
-        leave_out={
-            "two tabs": "one tab has the Undo button: 'delete a job' and 'restore from the trash' cover both ends",
-            "lost session": "the toast is gone after the log-in: 'restore from the trash' is the way back",
-        },
     ),
     "restore from the trash": Flow(
         start="/trash/",
@@ -232,15 +184,6 @@ CHANGING = {
         stored=lambda data: {data.job("Stretch").status, data.job("Backup").status},
         becomes={"paused"},
         stale="paused already",
-    ),
-    "delete several jobs": Flow(
-        start="/",
-        steps=(tick("Select Stretch"), tick("Select Backup")),
-        send=press("Delete", ".bulk"),
-        seen="2 jobs moved to the trash",
-        stored=lambda data: data.events("delete"),
-        becomes=2,
-        stale="in the trash",
     ),
     "answer a prompt": Flow(
         start="/inbox/",

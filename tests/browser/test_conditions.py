@@ -25,7 +25,7 @@ ASLEEP = {"version": "0", "soon": False}
 FEW = {
     ("skip the next run", "keyboard"),
     ("pause in the list", "no JavaScript"),
-    ("run in the list", "slow network"),
+    ("run now", "slow network"),
     ("create a notification", "lost session"),
     ("delete a job", "two tabs"),
 }

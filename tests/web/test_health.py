@@ -82,15 +82,3 @@ def test_ready_with_a_warning_while_the_last_good_commands_are_in_force(client, 
     assert (answer.status_code, answer.json()["commands"]) == (200, True)
     assert answer.json()["warning"].startswith("The file commands.toml, line ")
     assert "secret" not in answer.content.decode()
-
-
-@pytest.mark.django_db
-def test_not_ready_when_no_command_can_run(client, commands_file):
-    ClusterFactory()
-    commands_file.write_text("\n[half")
-    command_catalog.catalog.refresh()
-
-    answer = client.get("/readyz")
-
-    assert (answer.status_code, answer.json()["commands"]) == (503, False)
-    assert answer.json()["reason"] == "The file commands.toml, line 2, cannot be used, so no command can run."

@@ -176,18 +176,6 @@ def test_ages_size_and_version_are_shown(client, time_machine):
     assert samples["cronty_info", f'{{version="{__version__}"}}'] == 1
 
 
-@pytest.mark.django_db
-def test_reading_takes_the_same_number_of_queries_whatever_there_is(client, django_assert_max_num_queries):
-    read(client)
-    for _ in range(5):
-        ended()
-    ExecutionFactory.create_batch(5, status="running", finished_at=None)
-
-    for _ in range(2):
-        with django_assert_max_num_queries(12):
-            read(client)
-
-
 def test_dashboard_asks_only_for_metrics_that_exist(client, db):
     ClusterFactory()
     types, _ = parsed(read(client))

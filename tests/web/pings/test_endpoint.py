@@ -113,14 +113,6 @@ def test_what_cannot_be_meant_changes_nothing(client, ping_id):
         assert kinds() == []
 
 
-def test_ambiguous_name_is_a_conflict(client, owner, job):
-    new_job(owner)
-
-    response = client.get(f"/ping/{KEY}/backup-of-db1")
-
-    assert (response.status_code, response.content) == (409, b"ambiguous slug")
-
-
 def test_run_id_is_kept_and_gives_the_duration(client, ping_id):
     rid = str(uuid.uuid4())
 

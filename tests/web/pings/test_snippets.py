@@ -1,7 +1,6 @@
 """The lines to paste for other places, executed as those places do."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -119,19 +118,3 @@ def test_lines_for_python_ping(snippets, sink):
     subprocess.run([sys.executable, "-c", snippets["python"]], check=True)
 
     assert sink.requests[0].path == "/ping/a-ping-key/backup"
-
-
-def test_line_for_cronty_wraps_the_command(snippets, sink, program, tmp_path):
-    line = program(snippets["cronty"], 3).replace(
-        "cronty exec", f"{sys.executable} -m cronty_site.terminal exec"
-    )
-
-    assert shell(line, HOME=str(tmp_path)) == 3
-    assert paths(sink) == ["/start", "/3"]
-
-
-def test_others_name_the_address_as_their_clients_read_it(snippets):
-    assert yaml.safe_load(snippets["borgmatic"])["healthchecks"]["ping_url"].endswith(f"/ping/{UUID}")
-    base, uuid = re.findall(r"-api-url (\S+) -uuid (\S+) --", snippets["runitor"])[0]
-    assert f"{base}/{uuid}".endswith(f"/ping/{UUID}")
-    assert f'/ping/{UUID}/$([int][bool]$LASTEXITCODE)"' in snippets["windows"]

@@ -108,17 +108,6 @@ def test_error_is_shown_beside_its_field_and_input_is_kept(web: Client, kind: st
     assert not Job.objects.exists()
 
 
-def test_double_click_on_a_relative_time_creates_one_job(web: Client, time_machine: Any):
-    time_machine.move_to(clock.now(), tick=False)
-    soon = {"phrase": "in 20 minutes", "idempotency_key": "abc"}
-
-    first = post(web, **soon, csrfmiddlewaretoken="one")
-    time_machine.shift(2)
-    second = post(web, **soon, csrfmiddlewaretoken="two")
-
-    assert first["Location"] == second["Location"] == f"/jobs/{Job.objects.get().public_id}/"
-
-
 @pytest.mark.parametrize(
     ("is_deleted", "changed"),
     [(False, {"name": "Coffee"}), (True, {"then": "paused"})],
@@ -276,12 +265,6 @@ ENDS_AT = datetime(2031, 1, 1, 12, 0, 0, 123_456, tzinfo=UTC)
     ("typed", "changed"),
     [
         pytest.param({"name": "New"}, {}, id="name"),
-        pytest.param({"max_runs": "5"}, {"max_runs": 5}, id="number of runs"),
-        pytest.param(
-            {"run_at": "2030-12-24T19:00:00"},
-            {"run_at": datetime(2030, 12, 24, 19, 0, tzinfo=UTC)},
-            id="moment",
-        ),
         pytest.param(
             {"ends_at": "2031-01-01T13:00:00"},
             {"ends_at": datetime(2031, 1, 1, 13, 0, tzinfo=UTC)},
@@ -310,21 +293,6 @@ def test_edit_keeps_microseconds_of_unchanged_moments(
     assert {name: getattr(job, name) for name in stored} == stored
 
 
-def test_saving_an_unchanged_prompt_keeps_newlines_and_fractions(web: Client, owner: User):
-    job = JobFactory(
-        owner=owner,
-        task="prompt",
-        kwargs={"prompt": "Two lines,\nand an end.\n"},
-        backoff=timedelta(seconds=1.5),
-    )
-
-    web.post(f"/jobs/{job.public_id}/edit/", filled_in(web, job))
-
-    job.refresh_from_db()
-    assert (job.revision, job.backoff) == (1, timedelta(seconds=1.5))
-    assert job.kwargs == {"prompt": "Two lines,\nand an end.\n"}
-
-
 CHOSEN = {
     "attempts": 7,
     "backoff": timedelta(minutes=3),
@@ -348,22 +316,6 @@ def test_emptied_policy_gets_the_default_that_the_form_shows(web: Client, owner:
         "timeout": task.timeout,
         "pause_after_failures": 10,
     }
-
-
-def test_second_of_two_concurrent_edits_sees_what_was_changed_and_keeps_its_input(web: Client, owner: User):
-    job = JobFactory(owner=owner)
-    mine = filled_in(web, job)
-    web.post(f"/jobs/{job.public_id}/edit/", mine | {"name": "Theirs"})
-
-    answer = web.post(f"/jobs/{job.public_id}/edit/", mine | {"name": "Mine"})
-
-    page = answer.content.decode()
-    assert answer.status_code == 409
-    assert f"This job was changed by {owner.username}" in html_of(answer)
-    assert '<del class="mut">' in page
-    assert 'value="Mine"' in page
-    job.refresh_from_db()
-    assert job.name == "Theirs"
 
 
 @pytest.mark.parametrize("keeps_mine", [True, False])

@@ -13,7 +13,6 @@ from django.test import Client
 from schedules import clock, services
 from schedules.models import Execution, Job
 from schedules.services import Actor
-from schedules.services.installation.setup import ensure_system_job
 from schedules.web.views.job_facts import Health, policies, shown_values
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.web.html import html_of
@@ -106,17 +105,6 @@ def test_page_of_a_deleted_job_leads_to_the_trash_once_and_its_parts_do_not(web:
 
     assert (polled, pressed) == ([404, 404], 404)
     assert shown.count("is in the trash. Restore it to use it again.") == 1
-
-
-def test_page_of_the_pruning_job_offers_neither_edit_nor_stop_nor_delete(client: Client, operator: User):
-    client.force_login(operator)
-    job = ensure_system_job()
-
-    page = html_of(client.get(f"/jobs/{job.public_id}/"))
-
-    assert f"/jobs/{job.public_id}/run/" in page
-    for action in ("edit", "cancel", "delete"):
-        assert f"/jobs/{job.public_id}/{action}/" not in page
 
 
 @pytest.mark.parametrize(
@@ -230,33 +218,6 @@ def test_stale_menu_skips_the_run_that_it_showed(web: Client, owner: User):
     job.refresh_from_db()
     assert job.skips == shown
     assert web.get(f"/jobs/{job.public_id}/").context["next_run"].entry > shown
-
-
-def test_stale_page_does_not_rotate_the_signing_key_again(web: Client, owner: User):
-    job = JobFactory(owner=owner, task="webhook", kwargs={"url": "https://example.com/"})
-    address = f"/jobs/{job.public_id}/rotate-key/"
-
-    pages = [web.post(address, {"shown": "1"}, follow=True).content.decode() for _ in range(2)]
-
-    job.refresh_from_db()
-    assert job.signing_version == 2
-    assert ["was already rotated." in page for page in pages] == [False, True]
-
-
-@time_machine.travel("2026-11-15T10:02:00Z", tick=False)
-def test_skipped_day_is_crossed_out_with_the_year_if_it_is_another(web: Client, owner: User):
-    job = JobFactory(owner=owner, cron="0 9 * * *", timezone="UTC", skips="2026-12-24 2027-12-24")
-    address = f"/jobs/{job.public_id}/"
-
-    page = html_of(web.get(address))
-    answer = web.post(f"{address}skip/", {"day": "2027-12-24", "undo": "yes"}, follow=True)
-
-    # The style sheet crosses out each <time> of an item like this.
-    shown = '<li class="off"> <time class="nowrap" datetime="{}">{}</time> <span class="mut">skipped all day</span>'
-    assert shown.format("2026-12-24", "Thu 24 Dec") in page
-    assert shown.format("2027-12-24", "24 Dec 2027") in page
-    assert 'aria-label="Undo skipping 24 Dec 2027"' in page
-    assert "The run on 24 Dec 2027 will happen after all." in answer.content.decode()
 
 
 @pytest.mark.parametrize("data", [{"slot": "soon"}, {"day": "x"}, {"slot": "2026-11-15T10:05:00"}])

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import time_machine
 from django.contrib.auth.models import User
-from django.db import connection
 from django.test import Client
 
 from schedules import clock
@@ -15,7 +14,6 @@ from schedules.models import Incident, Job
 from schedules.models.job_texts import skeleton
 from schedules.models.standings import ATTENTION, ORDER
 from schedules.services import job_overview
-from schedules.services.installation.setup import ensure_system_job
 from schedules.when.skips import slot_entry
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.web.html import html_of
@@ -178,30 +176,10 @@ def limit_list(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(job_overview, "COUNTED", most)
 
 
-def test_first_steps_are_shown_if_only_the_system_job_exists(staff: Client):
-    ensure_system_job()
-
-    page = staff.get("/").content.decode()
-
-    assert "Create your first job" in page
-    assert "Prune the history" in page
-
-
 def test_every_page_warns_if_no_cluster_is_running(web: Client, owner: User):
     JobFactory(owner=owner, next_run_at=clock.now() - timedelta(minutes=5))
 
     assert "The worker is offline, so nothing runs." in web.get("/runs/").content.decode()
-
-
-def test_last_cluster_is_shown_if_none_is_running(web: Client):
-    now = clock.now()
-    ClusterFactory(last_seen_at=now - timedelta(hours=2))
-    stopped = ClusterFactory(last_seen_at=now - timedelta(hours=1), stopped_at=now - timedelta(hours=1))
-
-    answer = web.get("/")
-
-    assert answer.context["page"].cluster == stopped
-    assert "The worker has been offline since" in answer.content.decode()
 
 
 def test_every_page_counts_broken_and_late_jobs_in_its_title_and_icon(
@@ -214,25 +192,6 @@ def test_every_page_counts_broken_and_late_jobs_in_its_title_and_icon(
         for page in (html_of(web.get(path)), html_of(staff.get(path))):
             assert "<title>3 failing, 1 late – " in page
             assert 'rel="icon" href="/static/schedules/favicon-failing.svg"' in page
-
-
-def test_counts_for_the_title_take_one_query_that_reads_indexes(
-    owner: User, actor, django_assert_num_queries
-):
-    in_every_state(owner)
-
-    with django_assert_num_queries(1) as queries:
-        alarm = job_overview.read_alarm(actor, clock.now(), owner.cronty_profile)
-
-    assert alarm == ("3 failing, 1 late", 4)
-    if connection.vendor == "sqlite":
-        with connection.cursor() as cursor:
-            cursor.execute(f"EXPLAIN QUERY PLAN {queries[0]['sql']}")
-            plan = " ".join(row[3] for row in cursor.fetchall())
-        assert {"job_stopped_failing_of_owner", "job_stopped_of_owner", "job_failing_of_owner"} <= set(
-            plan.split()
-        )
-        assert "SCAN schedules" not in plan
 
 
 def test_job_whose_schedule_cannot_be_read_is_red_and_says_what_to_do(web: Client, owner: User):
@@ -251,15 +210,6 @@ def test_job_whose_schedule_cannot_be_read_is_red_and_says_what_to_do(web: Clien
     assert "Its schedule cannot be read: no." in page
     assert "Its schedule cannot be read: no." in html_of(web.get(f"/jobs/{job.public_id}/edit/"))
     assert re.search(r'<a href="/jobs/\w+/edit/">Edit the schedule</a>, then resume the job.', page)
-
-
-def test_row_says_when_a_run_is_retried_and_why(web: Client, owner: User):
-    in_every_state(owner)
-
-    page = html_of(web.get("/", {"status": "retrying"}))
-
-    assert "2 of 5, <time" in page
-    assert "DNS lookup failed" in page
 
 
 def test_staff_filter_the_list_by_owner(staff: Client, web: Client, owner: User, stranger: User):
@@ -372,12 +322,3 @@ def test_broken_job_says_since_when_it_fails(web: Client, owner: User, django_as
         once.pk: now - hour,
         unknown.pk: None,
     }
-
-
-def test_broken_jobs_of_a_large_list_are_found(web: Client, owner: User, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(job_overview, "LISTED", 1)
-    broken = JobFactory(owner=owner, failure_streak=2, last_run_at=clock.now())
-    JobFactory.create_batch(2, owner=owner)
-
-    assert web.get("/?status=attention").context["listed"].rows == [broken]
-    assert web.get("/").context["attention"] == [broken]

@@ -15,7 +15,7 @@ from schedules import clock, engine
 from schedules.models import Event, Execution, Job, RunOutput
 from schedules.tasks.interface import OutputText
 from schedules.web.views import runs as exports
-from schedules.web.views.run import attempts_of, response_of
+from schedules.web.views.run import response_of
 from schedules.web.views.runs import COLUMNS, _without_formula, export
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
 from tests.web.html import html_of
@@ -81,13 +81,6 @@ def test_page_of_a_run_has_a_line_per_attempt(web: Client, job: Job):
     assert re.search(
         r"<b>Attempt 2 of 3</b> <span class=\"mut\">starts <time [^>]*>in \d+ (s|min)</time>", page
     )
-
-
-def test_last_attempt_has_the_state_of_the_run():
-    for status in ["succeeded", "failed", "running", "lost"]:
-        run = Execution(status=status, attempt=2)
-
-        assert [(each.number, each.state) for each in attempts_of(run)] == [(1, "failed"), (2, status)]
 
 
 def test_response_is_written_for_reading():
@@ -213,14 +206,6 @@ def test_export_under_asgi_holds_one_chunk_at_a_time(owner: User, job: Job):
     # The errors alone are 8 MB.
     assert size > 500 * 200
     assert peak < 5_000_000
-
-
-def test_export_with_an_invalid_moment_is_refused(web: Client, job: Job):
-    ExecutionFactory(job=job)
-    answer = web.get("/runs/export.csv", {"since": "yesterdya"})
-
-    assert (answer.status_code, answer["Content-Type"]) == (400, "text/plain; charset=utf-8")
-    assert answer.content.decode().startswith("since: ")
 
 
 WAIT = """

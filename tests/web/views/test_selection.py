@@ -128,24 +128,6 @@ def undo(web: Client, jobs: list[Job], verb: str) -> None:
     web.post("/activity/undo/", {"verb": verb, "job": " ".join(job.public_id for job in jobs)})
 
 
-def test_pause_until_a_wrong_moment_changes_nothing(web: Client, owner: User):
-    jobs = JobFactory.create_batch(2, owner=owner)
-    for until, reason in [("xyzzy", "read that"), ("2020-01-01 09:00", "in the past")]:
-        assert reason in bulk(web, jobs, verb="pause_until", until=until)
-        assert {job.status for job in Job.objects.all()} == {"pending"}
-
-
-def test_next_run_of_selected_jobs_is_skipped_until_undo(web: Client, owner: User):
-    jobs = JobFactory.create_batch(2, owner=owner)
-
-    bulk(web, jobs, verb="skip")
-    skipped = [len(job.skips.split()) for job in Job.objects.all()]
-    undo(web, jobs, "edit")
-
-    assert skipped == [1, 1]
-    assert {job.skips for job in Job.objects.all()} == {""}
-
-
 def test_tag_is_added_and_removed_and_both_are_undone(web: Client, owner: User):
     jobs = [JobFactory(owner=owner, tags=["home"]), JobFactory(owner=owner, tags=["home", "kids"])]
 

@@ -2,12 +2,9 @@
 
 from datetime import timedelta
 
-import pytest
 from django.conf import LazySettings
 from django.contrib.auth.models import User
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
 from schedules import clock
 from tests.factories import ClusterFactory, ExecutionFactory, JobFactory
@@ -28,21 +25,6 @@ def test_clusters_queue_and_lateness_are_shown(web: Client, owner: User):
     assert "40 ms median" in page
     assert "kettle" in page
     assert ">Offline<" in page.replace("</svg>Offline", ">Offline")
-
-
-@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL plans by the size of its tables")
-def test_page_does_not_scan_the_executions_table(web: Client):
-    with CaptureQueriesContext(connection) as asked:
-        web.get("/system/")
-
-    plans = []
-    with connection.cursor() as cursor:
-        for query in asked.captured_queries:
-            cursor.execute(f"EXPLAIN QUERY PLAN {query['sql']}")
-            plans += [row[3] for row in cursor.fetchall()]
-    ledger = [plan for plan in plans if "schedules_execution" in plan]
-    assert ledger
-    assert all("INDEX" in plan or "PRIMARY KEY" in plan for plan in ledger)
 
 
 def test_settings_are_shown_only_to_staff(web: Client, staff: Client):
