@@ -96,13 +96,13 @@ test: install-dev
 	@echo "Engine, claims and races, on PostgreSQL …"
 	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest $(TESTED_ON_POSTGRESQL) $(ARGS)
 
-# What `make test` leaves out because it takes long: a fault campaign, more random input, growth, installations, every other
-# test that depends on the database.
+# What `make test` leaves out because it takes long: a fault campaign, more random input, growth, installations; on PostgreSQL,
+# every other test that depends on the database, and of the long ones those that only PostgreSQL may fail.
 verify: install-dev
 	@echo "Longer tests, on SQLite …"
 	@$(BIN)/python -m pytest -m verify $(ARGS)
 	@echo "Everything else that depends on the database, on PostgreSQL …"
-	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest -m "" $(VERIFIED_ON_POSTGRESQL) $(ARGS)
+	@$(BIN)/python -m tests.postgres $(BIN)/python -m pytest -m "not verify or on_postgresql" $(VERIFIED_ON_POSTGRESQL) $(ARGS)
 
 # Branch coverage of the whole app by all tests on both databases, in the servers and clusters that they start, too; it makes a
 # test take up to twice as long.

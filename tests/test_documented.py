@@ -44,7 +44,6 @@ NOT_TYPED = {
     "run --wait",
     "apply --check",
 }
-LONG_PROGRAM = re.compile(r"python -m (verification\.\S+)(.*)")
 # What stands for a value in the lines that list the commands of the terminal.
 VALUES = {
     "JOB": "JOB",
@@ -94,8 +93,6 @@ def test_make_knows_every_target():
     modules = set(re.findall(r"-m ((?:verification|tests)\.[\w.]+)", done.stdout))
     assert len(modules) > 10
     assert sorted(name for name in modules if find_spec(name) is None) == []
-    long_programs = {found[1] for found in documented_programs()}
-    assert sorted(long_programs - modules) == []
 
 
 def test_make_names_tests_that_exist():
@@ -105,40 +102,6 @@ def test_make_names_tests_that_exist():
 
     assert len(paths) > 20
     assert sorted(path for path in paths if not (PROJECT / path).exists()) == []
-
-
-def documented_programs() -> list[re.Match[str]]:
-    lines = [command for _, command in all_commands()]
-    lines += [
-        line.partition("#")[0].strip()
-        for page in PAGES
-        for block in blocks(page, "sh")
-        for line in block.lines
-    ]
-    return [found for line in lines if (found := LONG_PROGRAM.fullmatch(line))]
-
-
-def test_long_programs_exist_and_know_their_arguments():
-    """They measure for minutes; `make figures`, `make bench` and `make hosts` run them."""
-    programs = documented_programs()
-    assert len(programs) > 10
-
-    for found in programs:
-        spec = find_spec(found[1])
-        assert spec is not None, found[0]
-        assert spec.origin is not None, found[0]
-        source = (
-            Path(spec.origin).with_name("__main__.py")
-            if spec.submodule_search_locations
-            else Path(spec.origin)
-        )
-        names = [
-            word
-            for word in shlex.split(found[2])
-            if not re.match(r"[\d./]", word) and not word.endswith(".json")
-        ]
-        assert [name for name in names if name.removeprefix("--") not in source.read_text()] == [], found[0]
-    assert find_spec("tests.browser.lighthouse") is not None
 
 
 @pytest.fixture

@@ -1,13 +1,9 @@
 """The examples of the other pages: doctests, a task of one's own, the terminal, files and backups, executed as written."""
 
 import doctest
-import os
 import re
 import shlex
-import shutil
-import sqlite3
 import subprocess
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,8 +12,6 @@ from cronty_site.terminal.group import main
 from schedules.models import Job
 from tests import documented
 from tests.clusters import PROJECT
-from tests.factories import JobFactory
-from tests.forks import python
 from tests.projects import Project
 
 HOW_TO = PROJECT / "docs/how-to"
@@ -77,37 +71,3 @@ def test_file_of_the_page_is_applied(operator, tmp_path: Path, monkeypatch, caps
         assert main(arguments) == 0, capsys.readouterr()
 
     assert set(Job.objects.values_list("name", flat=True)) == {"Nightly hook", "Stand-up"}
-
-
-@pytest.mark.django_db(transaction=True)
-def test_backup_of_the_page_is_restored(operator, tmp_path: Path, monkeypatch, capsys):
-    """The copy is of this test's database; another one, which is in use nowhere, is replaced by it."""
-    monkeypatch.chdir(tmp_path)
-    JobFactory(name="Kept")
-    backup, archive, restore, repair = (block.strip() for block in blocks(HOW_TO / "backup.md", "sh"))
-
-    # Nobody can type a passphrase in a test.
-    for line in (backup, f"{archive} --plain"):
-        assert main([*shlex.split(line)[1:], "--user", operator.username]) == 0, capsys.readouterr()
-
-    shutil.copy("cronty-backup.sqlite3", "database.sqlite3")
-    with closing(sqlite3.connect("database.sqlite3")) as database, database:
-        database.execute("UPDATE schedules_job SET name = 'Changed since'")
-    # Nobody can be asked in a test.
-    for line in (f"{restore} --slots skip --yes", repair):
-        done = subprocess.run(
-            [*python(), "-m", "cronty_site.terminal", *shlex.split(line)[1:]],
-            env=os.environ
-            | {
-                "PYTHONPATH": str(PROJECT),
-                "DATABASE_URL": f"sqlite:///{tmp_path}/database.sqlite3",
-                "DJANGO_SETTINGS_MODULE": "tests.settings",
-                "COVERAGE_PROCESS_START": "",
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-    with closing(sqlite3.connect("database.sqlite3")) as database:
-        assert database.execute("SELECT name FROM schedules_job").fetchall() == [("Kept",)]

@@ -71,6 +71,7 @@ def filling(db: None, small_limits: None) -> Iterator[Filling]:
     set_local_caller(None)
 
 
+@pytest.mark.on_postgresql
 # In `make test` every eighth question; asking all of them takes a minute.
 @pytest.mark.parametrize("step", sizes(8, 1))
 def test_nothing_reads_more_of_a_long_history_than_of_a_short_one(

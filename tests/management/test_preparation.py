@@ -73,6 +73,7 @@ def clusters(address: str) -> int:
 
 
 @pytest.mark.verify
+@pytest.mark.on_postgresql
 def test_two_hosts_prepare_an_empty_database_at_once_while_a_cluster_waits_for_it(environment):
     cluster = start(environment, "manage.py", "qcluster")
     try:

@@ -195,7 +195,7 @@ async def make(calls: list[tuple[str, dict[str, Any]]], era: str) -> list[Call]:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("unlimited", "nothing_to_wait_for")
-@pytest.mark.parametrize("number_of_calls", sizes(240, 480, "FUZZ_CALLS"))
+@pytest.mark.parametrize("number_of_calls", sizes(120, 480, "FUZZ_CALLS"))
 def test_no_call_crashes_leaks_or_gets_stuck(caller, owner, caplog, number_of_calls: int):
     refused, done, is_long = Counter(), Counter(), number_of_calls >= 1000
 

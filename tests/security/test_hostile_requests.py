@@ -41,7 +41,7 @@ IS_LONG = "HOSTILE_REQUESTS" in os.environ
 SEED = int(os.environ.get("HOSTILE_SEED", "1"))
 # Of ten requests.
 TO_MCP, TO_PAGES = 3, 7
-numbers_of_requests = pytest.mark.parametrize("number", sizes(40, 600, "HOSTILE_REQUESTS"))
+numbers_of_requests = pytest.mark.parametrize("number", sizes(40, 300, "HOSTILE_REQUESTS"))
 # Processor time, which does not depend on what else the machine does.
 LONGEST_SECONDS = 10.0
 STUCK_SECONDS = PATIENCE
@@ -133,6 +133,7 @@ def test_no_page_breaks_or_gets_stuck(
 
 
 @pytest.mark.verify
+@pytest.mark.on_postgresql
 @pytest.mark.timeout(6000)
 @pytest.mark.parametrize("nasty", [pytest.param(nasty, id=quote(nasty)[:12]) for nasty in NASTY])
 def test_no_page_breaks_on_values_that_break_databases_and_parsers(

@@ -45,6 +45,7 @@ def soon_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.verify
+@pytest.mark.on_postgresql
 def test_held_row_delays_only_its_own_job(tmp_path, client, soon_blocked):
     """Settling waited for the row, nobody renewed the leases meanwhile, and runs of other jobs were repeated."""
     path, is_held, end = tmp_path / "notes", tmp_path / "held", tmp_path / "end"
@@ -70,6 +71,7 @@ def test_held_row_delays_only_its_own_job(tmp_path, client, soon_blocked):
 
 
 @pytest.mark.verify
+@pytest.mark.on_postgresql
 def test_held_table_repeats_nothing(tmp_path, soon_blocked):
     path, is_held = tmp_path / "notes", tmp_path / "held"
     with running_cluster(**SHIPPED_LEASE) as cluster:
