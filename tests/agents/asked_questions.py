@@ -47,7 +47,7 @@ class QuestioningProgram:
         script = _SCRIPT.format(
             place=str(folder), said=list(said), lines=_LINES[kind], then=then, written=written
         )
-        self.path.write_text(f"#!{sys.executable}\n{script}")
+        self.path.write_text(f"#!{sys.executable} -IS\n{script}")
         self.path.chmod(0o700)
 
     @property

@@ -87,7 +87,7 @@ class AskingProgram:
         self.folder = folder
         self.path = folder / "agent"
         script = _SCRIPT.format(place=str(folder), calls=list(calls), session=SESSION, then=then)
-        self.path.write_text(f"#!{sys.executable}\n{script}")
+        self.path.write_text(f"#!{sys.executable} -IS\n{script}")
         self.path.chmod(0o700)
 
     def runner(self, more: str = "may_ask = true\n") -> str:

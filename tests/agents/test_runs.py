@@ -60,7 +60,7 @@ def scripted(use_runners, tmp_path):
         (tmp_path / "lines").write_bytes(lines if isinstance(lines, bytes) else as_bytes(lines))
         program = tmp_path / "agent"
         program.write_text(
-            f"#!{sys.executable}\nimport os, sys, time\nprompt = sys.stdin.read()\n"
+            f"#!{sys.executable} -IS\nimport os, sys, time\nprompt = sys.stdin.read()\n"
             f"sys.stdout.write(open({str(tmp_path / 'lines')!r}).read()); sys.stdout.flush()\n{then}\n"
         )
         program.chmod(0o700)

@@ -9,8 +9,17 @@ from contextlib import suppress
 
 import pytest
 
-from schedules.tasks.time_limit import MAX_DELAY, POLL_SECONDS, PlainTimeLimit, TimeLimit
+from schedules.tasks import time_limit
+from schedules.tasks.time_limit import PlainTimeLimit, TimeLimit
 from tests.waiting import wait_for
+
+POLL_SECONDS, MAX_DELAY = 0.4, 0.2
+
+
+@pytest.fixture(autouse=True)
+def quick_polls(monkeypatch):
+    monkeypatch.setattr(time_limit, "POLL_SECONDS", POLL_SECONDS)
+    monkeypatch.setattr(time_limit, "MAX_DELAY", MAX_DELAY)
 
 
 def stand_still(seconds: float) -> None:
@@ -20,14 +29,14 @@ def stand_still(seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "before", [0.0, POLL_SECONDS - 0.1, POLL_SECONDS + 0.2], ids=["first", "between", "second"]
+    "before", [0.0, POLL_SECONDS - 0.1, POLL_SECONDS + 0.1], ids=["first", "between", "second"]
 )
 def test_time_in_which_the_process_stood_still_does_not_count(before):
     async def scenario() -> None:
         answer = asyncio.get_running_loop().create_future()
-        async with TimeLimit(before + 0.5):
+        async with TimeLimit(before + 0.2):
             await asyncio.sleep(before)
-            stand_still(1.5)
+            stand_still(0.7)
             # As after a stall: what has arrived is read in the next round of the loop.
             asyncio.get_running_loop().call_later(0.01, answer.set_result, "answer")
             assert await answer == "answer"
@@ -39,12 +48,12 @@ def test_time_in_which_the_process_ran_counts_before_and_after_a_stall():
     async def scenario() -> float:
         begin = time.monotonic()
         with suppress(TimeoutError):
-            async with TimeLimit(0.5):
-                stand_still(1.5)
+            async with TimeLimit(0.2):
+                stand_still(0.7)
                 await asyncio.Event().wait()
         return time.monotonic() - begin
 
-    assert asyncio.run(scenario()) >= 2
+    assert asyncio.run(scenario()) >= 0.9
 
 
 def test_no_limit_and_an_error_inside_pass_through():
@@ -73,12 +82,12 @@ def stopped_in_a_fork(limit: float, then: Callable[[], None]) -> int:
             code = 0
         os._exit(code)
     os.waitpid(pid, os.WUNTRACED)
-    stand_still(limit + MAX_DELAY + 0.5)
+    stand_still(limit + MAX_DELAY + 0.2)
     os.kill(pid, signal.SIGCONT)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-@pytest.mark.parametrize("limit", [1.0, POLL_SECONDS + 0.5], ids=["one-look", "two-looks"])
+@pytest.mark.parametrize("limit", [POLL_SECONDS, POLL_SECONDS + 0.2], ids=["one-look", "two-looks"])
 def test_plain_function_that_stood_still_for_longer_than_its_limit_goes_on(limit):
     assert stopped_in_a_fork(limit, lambda: None) == 0
 

@@ -49,10 +49,9 @@ def test_child_passes_on_why_a_file_is_refused():
         compile_file(file_of(DAILY, "BEGIN:VEVENT\r\n"), "UTC", **SPEC)
 
 
-@pytest.mark.parametrize("limit", [{"WALL_SECONDS": 0.001}, {"_START": "import os; os.abort()"}])
-def test_child_that_reaches_a_limit_refuses_the_file(monkeypatch, limit):
-    for name, value in limit.items():
-        monkeypatch.setattr(calendar_files, name, value)
+@pytest.mark.parametrize(("name", "value"), [("WALL_SECONDS", 0.001), ("_START", "import os; os.abort()")])
+def test_child_that_reaches_a_limit_refuses_the_file(monkeypatch, name, value):
+    monkeypatch.setattr(calendar_files, name, value)
 
     with pytest.raises(RuleError, match="too long"):
         compile_file(file_of(EVENT.format(1, DAILY)), "UTC", **SPEC)
@@ -67,5 +66,3 @@ def test_few_files_are_read_at_a_time(monkeypatch):
             compile_file(file_of(EVENT.format(1, DAILY)), "UTC", **SPEC)
     finally:
         calendar_files._places.release(calendar_files.MAX_CHILDREN)
-
-    assert compile_file(file_of(EVENT.format(1, DAILY)), "UTC", **SPEC).unread == 0

@@ -115,36 +115,11 @@ def test_zero_and_an_unticked_box_are_values(more: dict[str, str], kwargs: dict[
     assert form.columns()["kwargs"] == kwargs
 
 
-def test_default_of_an_argument_is_shown():
-    form = JobForm(zone="UTC")
-
-    assert form["tests.keep-dry"].value() is True
-    assert form["tests.keep-most"].value() == 7
-    assert form["tests.keep-only"].value() == "a, b"
-    assert form["tests.everything-mode"].value() == "fast"
-
-
 @pytest.mark.parametrize(("least", "is_unfolded"), [("1", False), ("2", True), ("x", True)])
 def test_options_are_open_when_one_differs_from_its_default(least: str, is_unfolded: bool):
     options = JobForm(KEEP | {"tests.keep-least": least}, zone="UTC").options()
 
     assert [each["is_unfolded"] for each in options if each["task"].name == "tests.keep"] == [is_unfolded]
-
-
-def test_carriage_returns_of_a_browser_are_removed():
-    data = {
-        "name": "x",
-        "task": "notify",
-        "notify-message": "one\r\ntwo",
-        "notify-topic": "home",
-        "when": "phrase",
-        "phrase": "@daily",
-        "timezone": "UTC",
-    }
-    form = JobForm(data, zone="UTC")
-
-    assert form.is_valid(), form.errors
-    assert form.columns()["kwargs"]["message"] == "one\ntwo"
 
 
 def test_positional_arguments_are_shown_by_name():
@@ -371,13 +346,6 @@ def test_types_without_a_field_of_their_own_do_not_break_the_form():
     assert form["tests.odd-alias"].value() == "1"
 
 
-def test_null_is_shown_as_an_empty_field():
-    form = JobForm(zone="UTC", job=job_with(limit=None, mode=None))
-
-    assert not form["tests.kept-limit"].value()
-    assert ("", "—") in form.fields["tests.kept-mode"].choices
-
-
 def test_text_with_line_breaks_is_shown_in_several_lines():
     form = JobForm(zone="UTC", job=job_with(greeting="one\ntwo", table={"a": "one\ntwo"}))
 
@@ -404,13 +372,6 @@ def test_text_is_read_as_the_type_of_its_argument(name: str, text: str, value: A
 
     assert form.is_valid(), form.errors
     assert form.changes()["kwargs"] == {name: value}
-
-
-def test_default_of_an_argument_of_any_type_stays_as_it_is():
-    form = JobForm(sent(job_with()), zone="UTC")
-
-    assert form.is_valid(), form.errors
-    assert form.columns()["kwargs"]["anything"] == 7
 
 
 @pytest.mark.parametrize(

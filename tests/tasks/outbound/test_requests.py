@@ -80,13 +80,6 @@ def test_request_and_reply_are_complete(allowed):
     assert received.headers["host"] == f"127.0.0.1:{allowed.port}"
 
 
-def test_host_header_cannot_be_overwritten(allowed):
-    get(allowed.url(), headers={"HOST": "internal", "Accept-Encoding": "gzip"})
-
-    assert allowed.requests[0].headers["host"] == f"127.0.0.1:{allowed.port}"
-    assert allowed.requests[0].headers["accept-encoding"] == "identity"
-
-
 def test_international_name_is_resolved_in_its_ascii_form(allowed, names, wire):
     names["xn--strae-oqa.test"] = [["127.0.0.1"]]
 
