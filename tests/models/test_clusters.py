@@ -24,7 +24,3 @@ def test_fresh_cluster_was_seen_recently_and_has_not_stopped(fields, fresh):
     ClusterFactory(**fields)
 
     assert Cluster.objects.fresh(NOW).exists() is fresh
-
-
-def test_cluster_is_shown_by_host_and_pid():
-    assert str(Cluster(host="alpha", pid=7)) == "alpha:7"

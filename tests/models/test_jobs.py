@@ -8,8 +8,6 @@ from django.db import IntegrityError, transaction
 
 from schedules.models import Job
 from schedules.models.jobs import new_public_id
-from schedules.result import sentence
-from schedules.when.triggers import Cron, Interval, Once, TriggerError
 from tests.factories import ExecutionFactory, JobFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
@@ -122,22 +120,6 @@ def test_owner_with_jobs_cannot_be_deleted_and_history_is_kept_without_the_job()
 # Queries
 
 
-def test_job_knows_its_trigger():
-    once, interval = JobFactory.build(once=True), JobFactory.build(interval=True)
-
-    assert isinstance(once.trigger, Once)
-    assert isinstance(interval.trigger, Interval)
-    assert isinstance(JobFactory.build().trigger, Cron)
-
-
-@pytest.mark.parametrize(
-    "values", [{"trigger_type": "lunar"}, {"trigger_type": "once"}], ids=["unknown", "empty"]
-)
-def test_inconsistent_row_has_no_trigger(values):
-    with pytest.raises(TriggerError):
-        _ = JobFactory.build(**values).trigger
-
-
 @pytest.mark.parametrize(
     ("values", "slot"),
     [
@@ -152,21 +134,11 @@ def test_next_slot_respects_max_runs_and_ends_at(values, slot):
     assert JobFactory.build(**values).next_slot(NOW) == slot
 
 
-def test_rows_are_shown_by_name():
-    run = ExecutionFactory(job__name="Backup", scheduled_for=NOW)
-
-    assert (str(run.job), str(run)) == ("Backup", "Backup 2026-02-04 09:00:00")
-
-
 def test_public_id_contains_family_and_time():
     prefix, number, moment = new_public_id("msg", NOW).split("_")
 
     assert (prefix, moment) == ("msg", str(int(NOW.timestamp())))
     assert number.isdecimal()
-
-
-def test_words_become_a_sentence():
-    assert sentence("unknown zone") == "Unknown zone."
 
 
 @pytest.mark.parametrize(

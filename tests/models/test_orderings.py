@@ -4,7 +4,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from django.apps import apps
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -28,24 +27,6 @@ def test_no_ordering_follows_a_relation():
     assert len(files) > 300
     assert {"execution", "job"} <= RELATIONS
     assert followed == []
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        'rows.order_by("-execution").first()',
-        'rows.order_by("name", F("job").asc())',
-        'rows.latest("execution__job")',
-        'class Meta:\n    ordering = ["job"]',
-        'BY_JOB = ("job", "pk")\nrows.order_by(*BY_JOB)',
-    ],
-)
-def test_ordering_by_a_relation_is_noticed(source: str):
-    assert len(list(followed_in(source))) == 1
-
-
-def test_ordering_by_a_column_is_fine():
-    assert not list(followed_in('rows.order_by("job_id", "-job__name", "pk").values("job")'))
 
 
 def followed_in(source: str) -> Iterator[tuple[int, str]]:

@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from schedules.models import Profile
-from tests.factories import ProfileFactory, TokenFactory
+from tests.factories import ProfileFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -35,9 +35,3 @@ def test_zone_falls_back_to_that_of_the_site(settings):
 
     assert Profile(timezone="").zone == "Asia/Tokyo"
     assert Profile(timezone="Europe/Paris").zone == "Europe/Paris"
-
-
-def test_rows_are_shown_by_name():
-    profile, token = ProfileFactory(user__username="olga"), TokenFactory(name="laptop")
-
-    assert (str(profile), str(token)) == ("olga", "laptop")

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from schedules.models import Job
 from schedules.models.triggers import TriggerType, columns_of, trigger_of
 from schedules.when.triggers import Cron, Interval, Once, TriggerError
 from tests.factories import JobFactory
@@ -34,15 +33,6 @@ def test_columns_of_other_trigger_types_are_cleared(trigger):
     assert columns.pop(used)
     assert not any(columns.values())
     assert set(columns) | {used} == {kind.column for kind in TriggerType} | {"calendar_unit"}
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize("trigger", TRIGGERS)
-def test_job_with_these_columns_has_the_trigger(trigger):
-    grid = NOW if isinstance(trigger, Interval) else None
-    job = JobFactory(**{"cron": "", "timezone": "Europe/Berlin"} | columns_of(trigger), anchor_at=grid)
-
-    assert Job.objects.get(pk=job.pk).trigger == trigger
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-import pytest
-
 from schedules.models import Event, Job
 from schedules.services.activity import changes_of_event, summary_of
 
@@ -74,9 +72,8 @@ def test_event_of_a_job_that_is_gone_is_said_in_words():
     assert summary_of(event) == "Sundays at 04:00 → 03:00"
 
 
-@pytest.mark.parametrize("verb", ["cancel", "delete", "restore", "resume"])
-def test_verb_that_tells_it_all_has_no_details(verb):
-    assert summary_of(Event(verb=verb, before={"status": "pending", "reason": "x"})) == ""
+def test_verb_that_tells_it_all_has_no_details():
+    assert summary_of(Event(verb="cancel", before={"status": "pending", "reason": "x"})) == ""
 
 
 def test_unreadable_values_are_shown_as_they_are():

@@ -29,8 +29,11 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
-@pytest.mark.parametrize("trigger", [CRON, INTERVAL], ids=["cron", "interval"])
+@pytest.mark.parametrize(
+    ("trigger", "script"),
+    [*((CRON, script) for script in SCRIPTS.values()), (INTERVAL, SCRIPTS["all of it"])],
+    ids=[*SCRIPTS, "interval"],
+)
 def test_every_slot_is_accounted_for_exactly_once(actor, time_machine, trigger, script):
     job = value_of(services.schedule(actor, **PLAIN, **trigger)).job
     for count, (minute, verb) in enumerate(script):
@@ -55,9 +58,14 @@ AFTER_A_CLOCK_ROLLBACK = {
 }
 
 
-@pytest.mark.parametrize("verbs", AFTER_A_CLOCK_ROLLBACK.values(), ids=AFTER_A_CLOCK_ROLLBACK.keys())
 @pytest.mark.parametrize(
-    ("trigger", "catch_up"), [(CRON, "once"), (INTERVAL, "all"), (CRON, "none")], ids=["once", "all", "none"]
+    ("trigger", "catch_up", "verbs"),
+    [
+        *((CRON, "once", verbs) for verbs in AFTER_A_CLOCK_ROLLBACK.values()),
+        (INTERVAL, "all", AFTER_A_CLOCK_ROLLBACK["deleted in a pause"]),
+        (CRON, "none", AFTER_A_CLOCK_ROLLBACK["edited in a pause"]),
+    ],
+    ids=[*AFTER_A_CLOCK_ROLLBACK, "all", "none"],
 )
 def test_every_slot_has_one_row_after_the_clock_was_ahead(actor, time_machine, trigger, catch_up, verbs):
     """The clock is an hour ahead while the job is claimed; then it is corrected."""

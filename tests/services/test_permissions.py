@@ -4,9 +4,8 @@ import pytest
 from django.contrib.auth.models import Permission
 
 from schedules.models import Event
-from schedules.result import Code, Err
 from schedules.services import Actor
-from schedules.services.permissions import not_found, record
+from schedules.services.permissions import record
 from tests.factories import ExecutionFactory, JobFactory, staff_with
 
 Door = Event.Door
@@ -61,18 +60,8 @@ def test_permissions_of_somebody_who_is_not_staff_do_not_count(owner, stranger):
 
     assert not Actor(stranger, Door.WEB).sees_all
     assert not Actor(stranger, Door.WEB).may_change(JobFactory(owner=owner))
-
-
-def test_agent_of_staff_with_permissions_may_change_only_their_own_jobs(owner):
-    clerk = Actor(staff_with("change_job", "delete_job"), Door.MCP, "laptop")
-
-    assert not clerk.may_change(JobFactory(owner=owner))
-    assert clerk.may_change(JobFactory(owner=clerk.user))
-
-
-def test_label_of_an_agent_is_the_name_of_its_token(actor, agent):
-    assert (actor.label, actor.is_agent) == ("olga", False)
-    assert (agent.label, agent.is_agent) == ("laptop", True)
+    # Nor do those of staff for their agents.
+    assert not Actor(staff_with("change_job"), Door.MCP, "laptop").may_change(JobFactory(owner=owner))
 
 
 def test_event_records_actor_verb_and_door_without_secrets(agent, now):
@@ -85,7 +74,3 @@ def test_event_records_actor_verb_and_door_without_secrets(agent, now):
     assert (event.verb, event.job, event.subject) == ("edit", job, job.name)
     assert (event.before, event.after) == ({"kwargs": {"api_key": "••••••"}}, {"name": "New"})
     assert str(event) == f"laptop edit {job.name}"
-
-
-def test_not_found_error_names_the_requested_id():
-    assert not_found("job_1") == Err(Code.JOB_NOT_FOUND, "job_1")
