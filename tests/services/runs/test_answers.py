@@ -138,24 +138,6 @@ def test_buttons_of_a_reminder_answer_the_first_message(run):
     ]
 
 
-def test_answer_by_somebody_who_was_told_last_names_the_other_topic(run):
-    reminder = ReminderFactory(question=question(), topic="boss")
-
-    press(reminder.execution)
-
-    assert question().answered_by == "ntfy: boss"
-
-
-@pytest.mark.parametrize("topic", ["", "channel:My Phone"])
-def test_answer_to_a_message_by_a_channel_names_the_channel(run, topic):
-    if not topic:
-        Job.objects.update(kwargs={"message": "Pills", "ask": "yes", "channel": "My Phone"})
-
-    press(ReminderFactory(question=question(), topic=topic).execution)
-
-    assert question().answered_by == "channel: My Phone"
-
-
 def test_answer_withdraws_a_reminder_that_has_not_started(run):
     engine.send_reminders(NOW)
 
@@ -216,10 +198,6 @@ def test_undo_of_done_names_again_who_had_snoozed(run):
     assert (row.status, row.due_at, row.answered_by) == ("snoozed", NOW + 10 * MINUTE, "ntfy: home")
 
 
-def test_undo_without_an_answer_is_refused(run):
-    assert choose(run, UNDO, 0).code == Code.NO_ANSWER_TO_UNDO
-
-
 def test_history_undoes_an_answer(run, actor):
     services.answer(actor, run.job.public_id, DONE)
 
@@ -227,74 +205,7 @@ def test_history_undoes_an_answer(run, actor):
     assert question().status == "open"
 
 
-def test_link_of_one_button_allows_no_other_answer(run):
-    linked = answers.find_linked(link(run, "done")).value
-
-    assert answers.answer_by_link(linked, SNOOZE).code == Code.LINK_UNKNOWN
-
-
-def test_question_takes_a_limited_number_of_answers(run):
-    Question.objects.update(answers=[{"link": "", "answer": "snooze"}] * MAX_ANSWERS)
-
-    assert press(run).code == Code.TOO_MANY_ANSWERS
-
-
 # Jobs that change meanwhile
-
-
-def test_done_counts_while_the_job_is_paused_and_snooze_does_not(run, actor):
-    services.pause(actor, run.job.public_id)
-    run.job.refresh_from_db()
-
-    assert press(run, "snooze").code == Code.JOB_ALREADY_PAUSED
-    assert reminder_words(run.job).endswith("Reminders go on when the job is resumed.")
-    assert isinstance(press(run), Ok)
-
-
-def test_edited_job_is_answered_as_before(run, actor):
-    services.edit(actor, run.job.public_id, kwargs={"message": "Other pills", "topic": "home"})
-
-    assert isinstance(press(run), Ok)
-
-
-def test_snooze_of_a_closed_question_points_to_the_reason(run):
-    Question.objects.update(status="closed", reason="The next run came.", due_at=None)
-
-    refusal = press(run, "snooze")
-
-    assert (refusal.code, refusal.reason) == (Code.QUESTION_CLOSED, "The next run came.")
-
-
-def test_late_done_is_still_a_fact(run):
-    Question.objects.update(status="closed", reason="The next run came.", due_at=None)
-
-    assert isinstance(press(run), Ok)
-
-
-def test_cancelled_job_can_be_done_but_not_snoozed(run, actor):
-    services.cancel(actor, run.job.public_id)
-
-    assert press(run, "snooze").code == Code.JOB_ALREADY_CANCELLED
-    assert isinstance(press(run), Ok)
-
-
-def test_deleted_job_takes_no_answer(run, actor):
-    services.delete(actor, run.job.public_id)
-
-    assert press(run).code == Code.JOB_NOT_FOUND
-
-
-def test_link_of_a_deactivated_owner_does_nothing(run, owner):
-    type(owner).objects.update(is_active=False)
-
-    assert press(run).code == Code.JOB_OWNER_INACTIVE
-
-
-def test_pruned_run_makes_its_link_unknown(run):
-    found = link(run)
-    Execution.objects.all().delete()
-
-    assert answers.find_linked(found).code == Code.LINK_UNKNOWN
 
 
 def test_link_is_bound_to_its_slot_because_a_restore_may_give_its_number_to_another_run(run):
@@ -304,7 +215,81 @@ def test_link_is_bound_to_its_slot_because_a_restore_may_give_its_number_to_anot
     assert answers.find_linked(found).code == Code.LINK_UNKNOWN
 
 
+CLOSED = {"status": "closed", "reason": "The next run came.", "due_at": None}
+# What happened to a job that has asked, and what its buttons say then; an empty text is no refusal.
+MEANWHILE = {
+    "paused": (lambda actor, run: services.pause(actor, run.job.public_id), "", "JOB_ALREADY_PAUSED"),
+    "edited": (
+        lambda actor, run: services.edit(
+            actor, run.job.public_id, kwargs={"message": "Other pills", "topic": "home"}
+        ),
+        "",
+        "",
+    ),
+    "cancelled": (lambda actor, run: services.cancel(actor, run.job.public_id), "", "JOB_ALREADY_CANCELLED"),
+    "closed": (lambda actor, run: Question.objects.update(**CLOSED), "", "QUESTION_CLOSED"),
+    "answered often": (
+        lambda actor, run: Question.objects.update(answers=[{"link": "", "answer": "snooze"}] * MAX_ANSWERS),
+        "TOO_MANY_ANSWERS",
+        "TOO_MANY_ANSWERS",
+    ),
+    "deleted": (
+        lambda actor, run: services.delete(actor, run.job.public_id),
+        "JOB_NOT_FOUND",
+        "JOB_NOT_FOUND",
+    ),
+    "without an owner": (
+        lambda actor, run: type(actor.user).objects.update(is_active=False),
+        "JOB_OWNER_INACTIVE",
+        "JOB_OWNER_INACTIVE",
+    ),
+    "pruned": (lambda actor, run: Execution.objects.all().delete(), "LINK_UNKNOWN", "LINK_UNKNOWN"),
+}
+
+
+@pytest.mark.parametrize("change", MEANWHILE)
+@pytest.mark.parametrize("button", ["done", "snooze"])
+def test_buttons_of_a_job_that_has_changed_meanwhile(run, actor, change, button):
+    happens, done, snoozed = MEANWHILE[change]
+    happens(actor, run)
+
+    result = press(run, button)
+
+    assert (result.code.name if isinstance(result, Err) else "") == (done if button == "done" else snoozed)
+    if change == "paused":
+        run.job.refresh_from_db()
+        words = reminder_words(run.job)
+        assert "Done by" in words or words.endswith("Reminders go on when the job is resumed.")
+
+
+@pytest.mark.parametrize(
+    ("topic", "kwargs", "name"),
+    [
+        ("boss", {}, "ntfy: boss"),
+        ("channel:My Phone", {}, "channel: My Phone"),
+        ("", {"message": "Pills", "ask": "yes", "channel": "My Phone"}, "channel: My Phone"),
+    ],
+)
+def test_answer_names_who_was_told(run, topic, kwargs, name):
+    if kwargs:
+        Job.objects.update(kwargs=kwargs)
+
+    press(ReminderFactory(question=question(), topic=topic).execution)
+
+    assert question().answered_by == name
+
+
 # By reference
+
+
+def test_what_cannot_be_answered_is_refused(run, actor, owner, stranger):
+    linked = answers.find_linked(link(run, "done")).value
+    silent = reminder_job(owner=owner)
+
+    assert answers.answer_by_link(linked, SNOOZE).code == Code.LINK_UNKNOWN
+    assert choose(run, UNDO, 0).code == Code.NO_ANSWER_TO_UNDO
+    assert services.answer(actor, silent.public_id, DONE).code == Code.NOTHING_ASKED
+    assert services.answer(services.Actor(stranger), run.job.public_id, DONE).code == Code.JOB_NOT_FOUND
 
 
 def test_answer_by_reference_is_for_the_newest_question(run, actor):
@@ -322,16 +307,6 @@ def test_answer_by_reference_is_for_the_newest_question(run, actor):
     assert Question.objects.get(pk=first.pk).status == "closed"
     assert isinstance(undo(actor, last_call(actor)), Ok)
     assert Question.objects.get(pk=today.pk).status == "open"
-
-
-def test_job_that_has_asked_nothing_says_so(owner, actor):
-    job = reminder_job(owner=owner)
-
-    assert services.answer(actor, job.public_id, DONE).code == Code.NOTHING_ASKED
-
-
-def test_stranger_answers_nothing(run, stranger):
-    assert services.answer(services.Actor(stranger), run.job.public_id, DONE).code == Code.JOB_NOT_FOUND
 
 
 def test_whoever_is_logged_in_and_may_change_the_job_answers_under_their_own_name(run, owner, stranger):
@@ -364,18 +339,14 @@ def test_question_is_found_from_its_run_and_from_its_reminders(run):
             "Snoozed by olga until Wed 4 Feb 2026 09:00.",
         ),
         ({"status": "closed", "reminders": 1, "reason": "R."}, "Not answered, after 1 reminder. R."),
+        (
+            {"reminders": 5},
+            "Waiting for an answer since Wed 4 Feb 2026 08:50, after 5 reminders. Next: a message to the channel fax at Wed 4 Feb 2026 09:00.",
+        ),
     ],
 )
 def test_question_in_words(run, fields, words):
     Question.objects.update(**fields)
+    Job.objects.update(kwargs={"message": "Pills", "ask": "every 10m 5 times then channel:fax"})
 
     assert describe_question(question(), Job.objects.get()) == words
-
-
-def test_question_in_words_names_the_channel_that_is_told_next(run):
-    Job.objects.update(
-        kwargs={"message": "Pills", "topic": "home", "ask": "every 10m 1 time then channel:fax"}
-    )
-    Question.objects.update(reminders=1)
-
-    assert "Next: a message to the channel fax at" in describe_question(question(), Job.objects.get())

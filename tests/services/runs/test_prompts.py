@@ -116,26 +116,6 @@ def test_agent_needs_a_lease_and_a_person_does_not(agent, actor, time_machine):
     assert isinstance(services.complete_prompt(actor, prompt.pk), Ok)
 
 
-@pytest.mark.parametrize(
-    ("answer", "field"),
-    [
-        pytest.param({"result": math.nan}, "result", id="NaN"),
-        pytest.param({"result": "x" * 20_000}, "result", id="huge result"),
-        pytest.param({"error": "x" * 20_000}, "error", id="huge error"),
-    ],
-)
-def test_invalid_answer_is_refused_and_the_prompt_keeps_waiting(agent, answer, field):
-    prompt = prompt_of(agent.user)
-    claimed(agent)
-
-    refusal = services.complete_prompt(agent, prompt.pk, **answer)
-
-    assert kind_of(refusal) == Kind.INVALID
-    assert message_of(refusal).startswith(f"{field}: ")
-    prompt.refresh_from_db()
-    assert prompt.status == "waiting"
-
-
 def test_prompt_can_be_dismissed_only_once(actor):
     prompt = prompt_of(actor.user)
 
@@ -159,13 +139,6 @@ def test_released_prompt_can_be_claimed_by_another_agent(actor, agent):
     assert Event.objects.get().before == {"execution": prompt.pk, "held_by": "laptop"}
     assert released.value.was_held
     assert [row.attempt for row in claimed(Actor(actor.user, Event.Door.MCP, "tablet"))] == [2]
-
-
-def test_prompt_that_nobody_holds_cannot_be_released(actor):
-    prompt = prompt_of(actor.user)
-
-    assert kind_of(services.release_prompt(actor, prompt.pk)) == Kind.WRONG_STATE
-    assert not Event.objects.exists()
 
 
 @pytest.mark.parametrize("stop", [services.cancel, services.delete, services.pause])
@@ -248,17 +221,6 @@ def test_refused_completion_names_the_holder_of_the_prompt(agent, time_machine, 
     assert message_of(refusal).startswith(words.format(prompt.pk))
 
 
-@pytest.mark.parametrize("verb", [services.complete_prompt, services.dismiss_prompt, services.release_prompt])
-def test_foreign_unknown_and_deleted_prompts_are_not_found(actor, stranger, verb):
-    foreign, mine = prompt_of(stranger), prompt_of(actor.user)
-    assert mine.job is not None
-    services.delete(actor, mine.job.public_id)
-
-    for execution_id in (foreign.pk, mine.pk, 0, 10**30):
-        answer = verb(actor, execution_id)
-        assert answer == Err(Code.PROMPT_NOT_FOUND, execution_id)
-
-
 def test_agent_whose_lease_passed_to_a_namesake_is_refused(owner, time_machine):
     first, second = (Actor(owner, Event.Door.MCP, "local agent", key) for key in ("one", "two"))
     prompt = prompt_of(owner)
@@ -272,17 +234,6 @@ def test_agent_whose_lease_passed_to_a_namesake_is_refused(owner, time_machine):
     assert prompt.result == "in time"
 
 
-def test_agent_whose_prompt_was_released_and_claimed_by_a_namesake_is_refused(actor):
-    first, second = (Actor(actor.user, Event.Door.MCP, "local agent", key) for key in ("one", "two"))
-    prompt = prompt_of(actor.user)
-    claimed(first)
-    services.release_prompt(actor, prompt.pk)
-    claimed(second)
-
-    assert kind_of(services.complete_prompt(first, prompt.pk)) == Kind.CONFLICT
-    assert isinstance(services.complete_prompt(second, prompt.pk), Ok)
-
-
 def test_restarted_agent_can_complete_the_prompt_it_claimed(owner):
     before, after = (Actor(owner, Event.Door.MCP, "local agent", key) for key in ("one", "two"))
     prompt = prompt_of(owner)
@@ -291,7 +242,44 @@ def test_restarted_agent_can_complete_the_prompt_it_claimed(owner):
     assert isinstance(services.complete_prompt(after, prompt.pk), Ok)
 
 
-def test_agent_without_a_name_needs_a_lease(owner):
-    prompt = prompt_of(owner)
+@pytest.mark.parametrize(
+    ("answer", "field"),
+    [
+        ({"result": math.nan}, "result"),
+        ({"result": "x" * 20_000}, "result"),
+        ({"error": "x" * 20_000}, "error"),
+    ],
+    ids=["NaN", "huge result", "huge error"],
+)
+def test_invalid_answer_is_refused_and_the_prompt_keeps_waiting(agent, answer, field):
+    prompt = prompt_of(agent.user)
+    claimed(agent)
 
-    assert kind_of(services.complete_prompt(Actor(owner, Event.Door.MCP), prompt.pk)) == Kind.CONFLICT
+    refusal = services.complete_prompt(agent, prompt.pk, **answer)
+
+    assert kind_of(refusal) == Kind.INVALID
+    assert refusal.text.startswith(f"{field}: ")
+    assert Execution.objects.get().status == "waiting"
+
+
+@pytest.mark.parametrize("verb", [services.complete_prompt, services.dismiss_prompt, services.release_prompt])
+def test_prompts_that_are_not_there_are_not_found(actor, stranger, verb):
+    foreign, mine = prompt_of(stranger), prompt_of(actor.user)
+    services.delete(actor, mine.job.public_id)
+
+    for execution_id in (foreign.pk, mine.pk, 0, 10**30):
+        assert verb(actor, execution_id) == Err(Code.PROMPT_NOT_FOUND, execution_id)
+
+
+def test_agent_without_the_lease_is_refused(actor):
+    first, second = (Actor(actor.user, Event.Door.MCP, "local agent", key) for key in ("one", "two"))
+    prompt = prompt_of(actor.user)
+    assert kind_of(services.release_prompt(actor, prompt.pk)) == Kind.WRONG_STATE
+    nameless = Actor(actor.user, Event.Door.MCP)
+    assert kind_of(services.complete_prompt(nameless, prompt.pk)) == Kind.CONFLICT
+    claimed(first)
+    services.release_prompt(actor, prompt.pk)
+    claimed(second)
+
+    assert kind_of(services.complete_prompt(first, prompt.pk)) == Kind.CONFLICT
+    assert isinstance(services.complete_prompt(second, prompt.pk), Ok)
