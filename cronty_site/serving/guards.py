@@ -40,7 +40,7 @@ TEXT = "text/plain; charset=utf-8"
 METHODS_WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
 
 
-class Kind(Enum):
+class RequestKind(Enum):
     ALIVE = auto()
     """The health check that reads nothing."""
     STATE = auto()
@@ -66,7 +66,7 @@ WHOLE_BODY = 60.0
 LINGER_SECONDS = 1.0
 LINGER_BYTES = 4_000_000
 # How many requests are handled at once; each has a thread and may have a database connection.
-AT_ONCE = {Kind.ALIVE: 4, Kind.STATE: 4, Kind.PAGE: 10, Kind.API: 10}
+AT_ONCE = {RequestKind.ALIVE: 4, RequestKind.STATE: 4, RequestKind.PAGE: 10, RequestKind.API: 10}
 LOGINS_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
 # More than CIMD_MAX_CONCURRENT_FETCHES, because fetching a document of a client takes seconds.
 OAUTH_AT_ONCE = 4
@@ -78,43 +78,45 @@ _PROBLEM_CODES = {403: "https_required", 408: "timeout", 413: "too_large", 503: 
 DISCONNECT: Message = {"type": "http.disconnect"}
 
 
-def kind_of(path: str) -> Kind:
+def kind_of(path: str) -> RequestKind:
     if path == MCP_PATH:
-        return Kind.MCP
+        return RequestKind.MCP
     if path.startswith(PING_PATH):
-        return Kind.PING
+        return RequestKind.PING
     if settings.CRONTY_OAUTH and path.startswith(OAUTH_PATH):
-        return Kind.OAUTH
+        return RequestKind.OAUTH
     if (answers := _answers(settings.ROOT_URLCONF)) and path.startswith(answers):
-        return Kind.ANSWER
+        return RequestKind.ANSWER
     kinds = _kinds(settings.ROOT_URLCONF)
-    return kinds.get(path) or (Kind.API if path.startswith(_api_root(settings.ROOT_URLCONF)) else Kind.PAGE)
+    return kinds.get(path) or (
+        RequestKind.API if path.startswith(_api_root(settings.ROOT_URLCONF)) else RequestKind.PAGE
+    )
 
 
-def max_body(kind: Kind, method: str) -> int | None:
+def max_body(kind: RequestKind, method: str) -> int | None:
     """Return the maximum number of bytes in a body; None if the project has turned Django's limit off."""
-    if kind in {Kind.ALIVE, Kind.STATE} or method not in METHODS_WITH_BODY:
+    if kind in {RequestKind.ALIVE, RequestKind.STATE} or method not in METHODS_WITH_BODY:
         return SMALL_BODY
-    if kind is Kind.ANSWER:
+    if kind is RequestKind.ANSWER:
         return SMALL_BODY
-    if kind in {Kind.LOGIN, Kind.OAUTH}:
+    if kind in {RequestKind.LOGIN, RequestKind.OAUTH}:
         return LOGIN_BODY
-    if kind is Kind.PING:
+    if kind is RequestKind.PING:
         return PING_BODY
-    if kind in {Kind.MCP, Kind.API}:
+    if kind in {RequestKind.MCP, RequestKind.API}:
         return int(settings.CRONTY_MCP_BODY_BYTES)
     return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
 
 @cache
-def _kinds(urlconf: str) -> dict[str, Kind]:
+def _kinds(urlconf: str) -> dict[str, RequestKind]:
     """Return the paths of this URL configuration that are not ordinary pages."""
     names = {
-        "schedules:alive": Kind.ALIVE,
-        "schedules:ready": Kind.STATE,
-        "schedules:metrics": Kind.STATE,
-        "admin:login": Kind.LOGIN,
-        "password_reset": Kind.LOGIN,
+        "schedules:alive": RequestKind.ALIVE,
+        "schedules:ready": RequestKind.STATE,
+        "schedules:metrics": RequestKind.STATE,
+        "admin:login": RequestKind.LOGIN,
+        "password_reset": RequestKind.LOGIN,
     }
     kinds = {}
     for name, kind in names.items():
@@ -122,7 +124,7 @@ def _kinds(urlconf: str) -> dict[str, Kind]:
         with suppress(NoReverseMatch):
             kinds[reverse(name, urlconf)] = kind
     with suppress(NoReverseMatch):
-        kinds[resolve_url(settings.LOGIN_URL)] = Kind.LOGIN
+        kinds[resolve_url(settings.LOGIN_URL)] = RequestKind.LOGIN
     return kinds
 
 
@@ -159,9 +161,9 @@ class Guards:
         self._slots = {kind: asyncio.Semaphore(count) for kind, count in AT_ONCE.items()}
         # One queue each, so that requests to the authorization server do not block logins.
         self._queues = {
-            Kind.LOGIN: AddressQueue("logins", LOGINS_AT_ONCE),
-            Kind.OAUTH: AddressQueue("requests to the authorization server", OAUTH_AT_ONCE),
-            Kind.ANSWER: AddressQueue("answers", ANSWERS_AT_ONCE),
+            RequestKind.LOGIN: AddressQueue("logins", LOGINS_AT_ONCE),
+            RequestKind.OAUTH: AddressQueue("requests to the authorization server", OAUTH_AT_ONCE),
+            RequestKind.ANSWER: AddressQueue("answers", ANSWERS_AT_ONCE),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -178,17 +180,17 @@ class Guards:
                 await place.enter_async_context(self._place(kind, scope))
 
             exchange = Exchange(scope, receive, send, kind, take_place)
-            if kind not in {Kind.ALIVE, Kind.STATE} and sqlite_file.is_replaced():
+            if kind not in {RequestKind.ALIVE, RequestKind.STATE} and sqlite_file.is_replaced():
                 await exchange.refuse(503, sqlite_file.REPLACED)
-            elif kind in {Kind.MCP, Kind.API} and _needs_https(scope):
+            elif kind in {RequestKind.MCP, RequestKind.API} and _needs_https(scope):
                 await exchange.refuse(403, f"Use https: {settings.CRONTY_URL}{scope['path']}")
             elif exchange.is_declared_too_large:
                 await exchange.refuse_size()
-            elif kind is Kind.ALIVE and not exchange.has_body and scope["method"] in {"GET", "HEAD"}:
+            elif kind is RequestKind.ALIVE and not exchange.has_body and scope["method"] in {"GET", "HEAD"}:
                 # Without a thread, so that the answer does not depend on how busy the pages are.
                 await exchange.answer(200, ALIVE)
             else:
-                await self._handle(self._pings if kind is Kind.PING else self.app, scope, exchange)
+                await self._handle(self._pings if kind is RequestKind.PING else self.app, scope, exchange)
 
     async def _handle(self, app: ASGIApp, scope: Scope, exchange: "Exchange") -> None:
         try:
@@ -199,9 +201,9 @@ class Guards:
                 raise
 
     @contextmanager
-    def _counted(self, kind: Kind) -> Iterator[None]:
+    def _counted(self, kind: RequestKind) -> Iterator[None]:
         """Count a complete request until it ends; raise TooBusyError if there are too many."""
-        if kind in {Kind.ALIVE, Kind.STATE}:
+        if kind in {RequestKind.ALIVE, RequestKind.STATE}:
             yield
             return
         if self._under_way >= self._max_requests:
@@ -212,20 +214,24 @@ class Guards:
         finally:
             self._under_way -= 1
 
-    def _place(self, kind: Kind, scope: Scope) -> AbstractAsyncContextManager[None]:
+    def _place(self, kind: RequestKind, scope: Scope) -> AbstractAsyncContextManager[None]:
         """Return the place for handling a counted request; entering it waits, or raises TooBusyError."""
-        if kind in {Kind.MCP, Kind.PING}:
+        if kind in {RequestKind.MCP, RequestKind.PING}:
             # MCP subscriptions stay open, and calls are short; pings have their own queue.
             return nullcontext()
-        if kind in {Kind.OAUTH, Kind.ANSWER} or (kind is Kind.LOGIN and scope["method"] == "POST"):
+        if kind in {RequestKind.OAUTH, RequestKind.ANSWER} or (
+            kind is RequestKind.LOGIN and scope["method"] == "POST"
+        ):
             return self._queues[kind].turn(_client_of(scope))
-        return self._slots[kind if kind in self._slots else Kind.PAGE]
+        return self._slots[kind if kind in self._slots else RequestKind.PAGE]
 
 
 class Exchange:
     """One request and its response; limits the size and time of the body, and can refuse it until the response starts."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, kind: Kind, take_place: Any) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, kind: RequestKind, take_place: Any
+    ) -> None:
         self._receive, self._send, self._kind, self._take_place = receive, send, kind, take_place
         self._limit = max_body(kind, scope["method"])
         declared = [value for name, value in scope["headers"] if name == b"content-length"]
@@ -287,14 +293,14 @@ class Exchange:
             headers = [(b"connection", b"close")]
             if wait:
                 headers.append((b"retry-after", str(wait).encode()))
-            if self._kind is Kind.MCP:
+            if self._kind is RequestKind.MCP:
                 # Clients show the message of a JSON-RPC error, but no plain text.
                 error = {"code": -32600, "message": f"{reason}."}
                 text, media_type = (
                     json.dumps({"jsonrpc": "2.0", "id": None, "error": error}),
                     "application/json",
                 )
-            elif self._kind is Kind.API:
+            elif self._kind is RequestKind.API:
                 problem = ProblemError(status, _PROBLEM_CODES[status], f"{reason}.")
                 text, media_type = json.dumps(problem.document()), PROBLEM_JSON
             else:

@@ -21,7 +21,7 @@ from schedules.tasks.operator_files.tables import (
     without_nul,
 )
 
-Kind = Literal["claude", "codex", "gemini", "opencode", "command", "webhook", "inbox"]
+RunnerKind = Literal["claude", "codex", "gemini", "opencode", "command", "webhook", "inbox"]
 Word = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(without_nul)]
 ParameterName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,99}$")]
 MAX_TOOLS = 200
@@ -79,7 +79,7 @@ class Runner(Table):
     """One runner: the program or address that gets prompts, its tools and limits, and who may use it."""
 
     description: Line
-    kind: Kind
+    kind: RunnerKind
     program: Annotated[Word, AfterValidator(_program)] | None = None
     arguments: Annotated[list[Template], Field(max_length=100)] = []
     directory: Annotated[str, AfterValidator(without_nul), AfterValidator(absolute)] | None = None

@@ -3,7 +3,7 @@
 import html
 from urllib.parse import quote
 
-from schedules.channels.kinds import Field, Kind, Request, Values, join_url, must_match, server_problem
+from schedules.channels.kinds import ChannelKind, Field, Request, Values, join_url, must_match, server_problem
 from schedules.channels.message import DEFAULT_PRIORITY, Message, count_units, fit, text_with_links
 from schedules.tasks.links import WEB_SCHEMES
 from schedules.tasks.outbound import Target
@@ -89,7 +89,7 @@ def _matrix_html(message: Message) -> str:
     return f"{title}{text}{links}"
 
 
-TELEGRAM = Kind(
+TELEGRAM = ChannelKind(
     "telegram",
     "Telegram",
     (
@@ -121,7 +121,7 @@ TELEGRAM = Kind(
     _telegram,
     "message_id",
 )
-SLACK = Kind(
+SLACK = ChannelKind(
     "slack",
     "Slack",
     (
@@ -135,7 +135,7 @@ SLACK = Kind(
     ),
     _slack,
 )
-DISCORD = Kind(
+DISCORD = ChannelKind(
     "discord",
     "Discord",
     (
@@ -150,7 +150,7 @@ DISCORD = Kind(
     _discord,
     "id",
 )
-MATRIX = Kind(
+MATRIX = ChannelKind(
     "matrix",
     "Matrix",
     (

@@ -67,7 +67,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Kind:
+class ChannelKind:
     """One kind of channel; those without `request` are not sent by HTTP (see sending.py)."""
 
     name: str

@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
 from django.core.validators import EmailValidator
 
-from schedules.channels.kinds import Field, Kind, Values
+from schedules.channels.kinds import ChannelKind, Field, Values
 from schedules.channels.message import HIGH_PRIORITY, Message
 from schedules.tasks.interface import Final, RetryLater
 
@@ -78,7 +78,7 @@ def _address_problem(address: str) -> str | None:
     return None
 
 
-EMAIL = Kind(
+EMAIL = ChannelKind(
     "email",
     "E-mail",
     (Field("address", "Address", "It gets a code that you enter here.", problem=_address_problem),),

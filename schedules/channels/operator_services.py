@@ -12,8 +12,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from schedules.channels import apprise_process
+from schedules.channels.kinds import ChannelKind, Values
 from schedules.channels.kinds import Field as ChannelField
-from schedules.channels.kinds import Kind, Values
 from schedules.channels.message import HIGH_PRIORITY, Message
 from schedules.secrets.masking import SHORTEST_SECRET, Masker
 from schedules.tasks.commands.parameters import Line, Table
@@ -75,7 +75,7 @@ def _service_problem(name: str) -> str | None:
     return f"Choose one of: {', '.join(services)}." if services else "The operator's file has no services."
 
 
-APPRISE = Kind(
+APPRISE = ChannelKind(
     "apprise",
     "Apprise",
     (ChannelField("service", "Service", "Its name in the operator's file.", problem=_service_problem),),

@@ -3,7 +3,7 @@
 from django.conf import settings
 
 from schedules import limits
-from schedules.channels.kinds import Field, Kind, Request, Values, join_url, must_match, server_problem
+from schedules.channels.kinds import ChannelKind, Field, Request, Values, join_url, must_match, server_problem
 from schedules.channels.message import Message, fit, text_with_links
 from schedules.channels.ntfy import ntfy_fields
 
@@ -66,7 +66,7 @@ def _pushover(values: Values, message: Message) -> Request:
 
 
 _key_problem = must_match(r"[A-Za-z0-9]{30}", "Pushover's keys have 30 letters and digits.")
-NTFY = Kind(
+NTFY = ChannelKind(
     "ntfy",
     "ntfy",
     (
@@ -83,7 +83,7 @@ NTFY = Kind(
     _ntfy,
     "id",
 )
-GOTIFY = Kind(
+GOTIFY = ChannelKind(
     "gotify",
     "Gotify",
     (
@@ -93,7 +93,7 @@ GOTIFY = Kind(
     _gotify,
     "id",
 )
-PUSHOVER = Kind(
+PUSHOVER = ChannelKind(
     "pushover",
     "Pushover",
     (

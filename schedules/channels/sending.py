@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
-from schedules.channels.kinds import Kind, Request, Values
+from schedules.channels.kinds import ChannelKind, Request, Values
 from schedules.channels.mail import EMAIL, send_mail
 from schedules.channels.message import Message
 from schedules.channels.operator_services import APPRISE, send_by_apprise
@@ -36,7 +36,7 @@ class ChannelEnded(Final):
     """The receiver unsubscribed; nothing arrives until notifications are switched on again there."""
 
 
-async def send(kind: Kind, values: Values, message: Message, run: Run) -> dict[str, Any]:
+async def send(kind: ChannelKind, values: Values, message: Message, run: Run) -> dict[str, Any]:
     """Send a message and return its receipt; raises Final or RetryLater, with the channel's secrets masked."""
     secrets = [values[field.name] for field in kind.fields if field.is_secret and values.get(field.name)]
     try:
@@ -51,7 +51,7 @@ async def send(kind: Kind, values: Values, message: Message, run: Run) -> dict[s
         raise
 
 
-async def _send_request(kind: Kind, request: Request, run: Run) -> dict[str, Any]:
+async def _send_request(kind: ChannelKind, request: Request, run: Run) -> dict[str, Any]:
     reply = await send_or_retry(
         request.method,
         request.url,

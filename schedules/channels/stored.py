@@ -11,7 +11,7 @@ from django.db.models import Q
 
 from schedules import clock, limits
 from schedules.channels.catalog import KINDS
-from schedules.channels.kinds import Kind, Values
+from schedules.channels.kinds import ChannelKind, Values
 from schedules.models import Channel
 from schedules.secrets.encryption import UnreadableError, unseal
 from schedules.tasks.interface import Final, RetryLater
@@ -28,7 +28,7 @@ class OpenChannel(NamedTuple):
 
     pk: int
     name: str
-    kind: Kind
+    kind: ChannelKind
     values: Values
     is_confirmed: bool
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from schedules import clock
-from schedules.channels.kinds import Field, Kind, Request, Values, must_match, server_problem
+from schedules.channels.kinds import ChannelKind, Field, Request, Values, must_match, server_problem
 from schedules.channels.message import HIGH_PRIORITY, Message, fit
 from schedules.secrets.encryption import accepted_keys
 from schedules.tasks.interface import Final
@@ -89,7 +89,7 @@ def _encryption() -> Any:
     return import_module("schedules.channels.push_encryption")
 
 
-WEB_PUSH = Kind(
+WEB_PUSH = ChannelKind(
     "webpush",
     "This browser or phone",
     (

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schedules import clock, engine, limits
-from schedules.channels.kinds import NOTHING_CHOSEN, Field, Kind, Request, Values, server_problem
+from schedules.channels.kinds import NOTHING_CHOSEN, ChannelKind, Field, Request, Values, server_problem
 from schedules.channels.message import Message
 from schedules.models import EventType
 from schedules.tasks.outbound.signing import signature_header, standard_headers
@@ -66,7 +66,7 @@ def secrets_of(values: Values) -> tuple[str, ...]:
     return tuple(values[name] for name in ("secret", "old_secret") if values.get(name))
 
 
-WEBHOOK = Kind(
+WEBHOOK = ChannelKind(
     name="webhook",
     title="Webhook",
     fields=(

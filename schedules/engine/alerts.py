@@ -21,7 +21,7 @@ from schedules.when.zones import short_words
 
 logger = logging.getLogger(__name__)
 
-Kind = Incident.Kind
+IncidentKind = Incident.Kind
 
 # Incidents this close together share a message; while more keep coming, it waits for up to the longest time.
 GATHERING = timedelta(seconds=10)
@@ -42,16 +42,16 @@ _COLUMNS = ("due_at", "told", "told_at", "sent", "notice")
 
 # Titles for one incident and for several, when they begin and when they are over.
 _TITLES: dict[str, tuple[str, str, str, str]] = {
-    Kind.FAILING: ("A job failed", "{} jobs failed", "A job works again", "{} jobs work again"),
-    Kind.PAUSED: ("A job was paused", "{} jobs were paused", "A job was resumed", "{} jobs were resumed"),
-    Kind.LATE: ("A run is late", "{} jobs are late", "A late run has started", "{} late jobs have started"),
-    Kind.MISSED: ("A run was missed", "{} jobs missed runs", "A job runs again", "{} jobs run again"),
-    Kind.NO_WORKER: ("No worker was running", "No worker was running", "A worker runs again", "A worker runs again"),
+    IncidentKind.FAILING: ("A job failed", "{} jobs failed", "A job works again", "{} jobs work again"),
+    IncidentKind.PAUSED: ("A job was paused", "{} jobs were paused", "A job was resumed", "{} jobs were resumed"),
+    IncidentKind.LATE: ("A run is late", "{} jobs are late", "A late run has started", "{} late jobs have started"),
+    IncidentKind.MISSED: ("A run was missed", "{} jobs missed runs", "A job runs again", "{} jobs run again"),
+    IncidentKind.NO_WORKER: ("No worker was running", "No worker was running", "A worker runs again", "A worker runs again"),
     HOST: ("{} stopped responding", "{} hosts stopped responding", "{} is back", "{} hosts are back"),
-    Kind.PROMPT: ("A prompt waits", "{} prompts wait", "A prompt was taken", "{} prompts were taken"),
-    Kind.EXPIRING: ("A key expires soon", "{} keys expire soon", "A key was renewed", "{} keys were renewed"),
-    Kind.NEEDS_YOU: ("You are needed", "You are needed {} times", "Answered", "{} were answered"),
-    Kind.OVER_LIMIT: ("A limit was reached", "{} limits were reached", "Below the limit again", "{} limits are kept again"),
+    IncidentKind.PROMPT: ("A prompt waits", "{} prompts wait", "A prompt was taken", "{} prompts were taken"),
+    IncidentKind.EXPIRING: ("A key expires soon", "{} keys expire soon", "A key was renewed", "{} keys were renewed"),
+    IncidentKind.NEEDS_YOU: ("You are needed", "You are needed {} times", "Answered", "{} were answered"),
+    IncidentKind.OVER_LIMIT: ("A limit was reached", "{} limits were reached", "Below the limit again", "{} limits are kept again"),
 }  # fmt: skip
 _GOOD, _BAD = "white_check_mark", "warning"
 
@@ -85,10 +85,10 @@ def reopen_incident(job: Job, now: datetime) -> None:
     """Open the last incident of a restored job that still fails: its end was the end of the job, and no recovery."""
     if job.status not in Job.ACTIVE or not (job.failure_streak or job.has_unreadable_schedule):
         return
-    incidents = Incident.objects.filter(job=job, kind__in=(Kind.FAILING, Kind.PAUSED))
+    incidents = Incident.objects.filter(job=job, kind__in=(IncidentKind.FAILING, IncidentKind.PAUSED))
     last = incidents.select_for_update(of=("self",)).order_by("-pk").first()
     if last is None:
-        raise_incidents([News.of_job(Kind.FAILING, job, job.last_error)], now)
+        raise_incidents([News.of_job(IncidentKind.FAILING, job, job.last_error)], now)
     elif not (last.is_open or last.ending):
         last.ended_at = None
         last.due_at = _next_reminder(last, now) if last.told else now
@@ -178,7 +178,7 @@ def _is_wanted(incident: Incident, person: AlertRules, rules: AlertRules, place:
     job = incident.job
     # If a notification to the place of the alerts failed, a notice to the same place would fail as well.
     return not (
-        incident.kind == Kind.FAILING
+        incident.kind == IncidentKind.FAILING
         and job is not None
         and job.task == "notify"
         and any(job.argument(name) == value for name, value in place.items())
@@ -259,7 +259,7 @@ def _link_to(news: Sequence[_News]) -> dict[str, str]:
     are_proposals = [is_proposal(item.incident) for item in news]
     if len(news) > 1 and all(are_proposals):
         return {"click": f"{site}{reverse('schedules:jobs')}"}
-    if not any(are_proposals) and all(item.incident.kind == Kind.NEEDS_YOU for item in news):
+    if not any(are_proposals) and all(item.incident.kind == IncidentKind.NEEDS_YOU for item in news):
         return {"click": f"{site}{reverse('schedules:inbox')}"}
     job = news[0].incident.job
     if len(news) == 1 and job:
@@ -286,4 +286,6 @@ def _stop_button(news: Sequence[_News]) -> dict[str, list[dict[str, str]]]:
 def _is_about_agent(incident: Incident) -> bool:
     if is_proposal(incident):
         return False
-    return incident.kind == Kind.OVER_LIMIT or (incident.job is not None and incident.job.task == "prompt")
+    return incident.kind == IncidentKind.OVER_LIMIT or (
+        incident.job is not None and incident.job.task == "prompt"
+    )

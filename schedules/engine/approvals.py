@@ -8,7 +8,7 @@ from django.db import transaction
 
 from schedules.engine.event_deliveries import publish_approvals
 from schedules.engine.history import Outcome
-from schedules.engine.incidents import Kind, News, raise_incidents
+from schedules.engine.incidents import IncidentKind, News, raise_incidents
 from schedules.models import Approval, Execution, Job
 from schedules.models.approvals import MARGIN, digest_of_shown
 
@@ -58,7 +58,7 @@ def _notify(rows: Sequence[Approval], names_and_details: Sequence[tuple[str, str
     """Notify the owners of approvals, with the name of each job and what it asks."""
     publish_approvals(rows, now)
     news = [
-        News(Kind.NEEDS_YOU, row.owner_id, row.subject, name, details, row.job_id)
+        News(IncidentKind.NEEDS_YOU, row.owner_id, row.subject, name, details, row.job_id)
         for row, (name, details) in zip(rows, names_and_details, strict=True)
     ]
     raise_incidents(news, now)

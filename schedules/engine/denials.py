@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from schedules.engine.history import Outcome
-from schedules.engine.incidents import Kind, end_incident
+from schedules.engine.incidents import IncidentKind, end_incident
 from schedules.engine.pauses import note
 from schedules.engine.settle import conclude
 from schedules.models import AgentRun, Approval, Execution, Job
@@ -64,7 +64,7 @@ def close_approval(approval_id: int, now: datetime) -> bool:
 
 def close_incident(approval: Approval, now: datetime, ending: str) -> None:
     """End the incident of an approval that no longer needs anybody."""
-    end_incident(Kind.NEEDS_YOU, approval.owner_id, approval.subject, now, ending)
+    end_incident(IncidentKind.NEEDS_YOU, approval.owner_id, approval.subject, now, ending)
 
 
 def close_approvals(now: datetime) -> int:

@@ -15,7 +15,7 @@ from schedules.engine.incidents import (
     RUNS_AGAIN_WITHIN,
     SECRET,
     TOKEN,
-    Kind,
+    IncidentKind,
     News,
     end_all,
     end_confirmed,
@@ -66,14 +66,14 @@ def note_outage(cluster_id: int, silent_since: datetime | None, now: datetime) -
     seen = max((moment for moment in (newest, silent_since) if moment), default=None)
     if seen is None or now - seen < OUTAGE:
         return
-    notified = Incident.objects.filter(kind=Kind.NO_WORKER, ended_at__gte=seen, opened_at=seen)
+    notified = Incident.objects.filter(kind=IncidentKind.NO_WORKER, ended_at__gte=seen, opened_at=seen)
     due = Job.objects.due(now).filter(next_run_at__gt=seen).without_notices().order_by()
     by_owner = due.exclude(owner__in=notified.values("owner")).values_list(
         "owner", "owner__cronty_profile__timezone"
     )
     Incident.objects.bulk_create(
         Incident(
-            kind=Kind.NO_WORKER,
+            kind=IncidentKind.NO_WORKER,
             owner_id=owner_id,
             subject="workers",
             name="Workers",
@@ -124,7 +124,7 @@ def _raise_late(now: datetime) -> None:
 
 def _late_news(owner_id: int, job_id: int, name: str, at: datetime, zone: str | None) -> News:
     sentence = f"It was due on {short_words(at, zone or 'UTC')} and has not started."
-    return News(Kind.LATE, owner_id, subject_of(job_id), name, sentence, job_id)
+    return News(IncidentKind.LATE, owner_id, subject_of(job_id), name, sentence, job_id)
 
 
 def _untaken(now: datetime) -> QuerySet[Execution]:
@@ -138,7 +138,7 @@ def _raise_untaken(now: datetime) -> None:
     reason = "No agent has taken it for 30 minutes."
     rows = _untaken(now).values_list("owner_id", "job_id", "job_name")[:BATCH]
     if news := [
-        News(Kind.PROMPT, owner_id, subject_of(job_id), name, reason, job_id)
+        News(IncidentKind.PROMPT, owner_id, subject_of(job_id), name, reason, job_id)
         for owner_id, job_id, name in rows
         if job_id
     ]:
@@ -159,7 +159,7 @@ def _raise_expiring(now: datetime) -> None:
     rows = _expiring_tokens(now).values_list("owner_id", "pk", "name", "expires_at")[:BATCH]
     if news := [
         News(
-            Kind.EXPIRING,
+            IncidentKind.EXPIRING,
             owner_id,
             f"{TOKEN}{pk}",
             f"Token {name}",
@@ -193,7 +193,7 @@ def _raise_expiring_secrets(now: datetime) -> None:
     # An expired secret may stay for years: do not write about it every few seconds.
     known = set(
         Incident.objects.filter(
-            ended_at=None, kind=Kind.EXPIRING, subject__in={item.subject for item in news}
+            ended_at=None, kind=IncidentKind.EXPIRING, subject__in={item.subject for item in news}
         )
         .order_by()
         .values_list("owner_id", "subject")
@@ -207,7 +207,7 @@ def _expiry_news(
 ) -> News:
     verb = "expires" if at > now else "expired"
     sentence = f"It {verb} on {short_words(at, zone or 'UTC')}: replace it, or change the date."
-    return News(Kind.EXPIRING, owner_id, subject_of_secret(secret_id), f"Secret {name}", sentence)
+    return News(IncidentKind.EXPIRING, owner_id, subject_of_secret(secret_id), f"Secret {name}", sentence)
 
 
 def raise_dead_hosts(now: datetime) -> None:
@@ -215,7 +215,7 @@ def raise_dead_hosts(now: datetime) -> None:
     raise_incidents(
         [
             News(
-                Kind.NO_WORKER,
+                IncidentKind.NO_WORKER,
                 owner_id,
                 f"{HOST}{host}",
                 host,
@@ -230,7 +230,7 @@ def raise_dead_hosts(now: datetime) -> None:
 
 
 def _end_dead_hosts(open_incidents: QuerySet[Incident], now: datetime) -> None:
-    of_hosts = open_incidents.filter(kind=Kind.NO_WORKER, subject__startswith=HOST)
+    of_hosts = open_incidents.filter(kind=IncidentKind.NO_WORKER, subject__startswith=HOST)
     if of_hosts.exists():
         over = of_hosts.exclude(name__in=dead_hosts(now))
         back = over.filter(told__gt=0, name__in=Cluster.objects.fresh(now).order_by().values("host"))
@@ -251,31 +251,41 @@ def _end_over(open_incidents: QuerySet[Incident], now: datetime) -> None:
     is_notified = Q(told__gt=0) | Q(due_at=None)
     # Incidents of jobs that were deleted or stopped on purpose end silently.
     gone = Q(job=None) | Q(job__deleted_at__isnull=False) | Q(job__status=Job.Status.CANCELLED)
-    of_jobs = open_incidents.filter(kind__in=(Kind.FAILING, Kind.PAUSED, Kind.LATE, Kind.MISSED, Kind.PROMPT))
+    of_jobs = open_incidents.filter(
+        kind__in=(
+            IncidentKind.FAILING,
+            IncidentKind.PAUSED,
+            IncidentKind.LATE,
+            IncidentKind.MISSED,
+            IncidentKind.PROMPT,
+        )
+    )
     end_all(of_jobs.filter(gone), now)
-    failing = open_incidents.filter(kind=Kind.FAILING)
+    failing = open_incidents.filter(kind=IncidentKind.FAILING)
     _end_recovered(failing.filter(job__failure_streak=0, job__last_success_at__gte=F("opened_at")), now)
     # Its history was corrected, or it cannot work again because it runs only once.
     over = Q(job__failure_streak=0) | ~Q(job__status__in=Job.ACTIVE)
     end_all(failing.filter(over & is_notified), now)
-    resumed = open_incidents.filter(~Q(job__status=Job.Status.PAUSED), kind=Kind.PAUSED)
+    resumed = open_incidents.filter(~Q(job__status=Job.Status.PAUSED), kind=IncidentKind.PAUSED)
     # It is over when a run succeeds, not when somebody resumes the job.
     unproven = Job.objects.filter(pk=OuterRef("job"), failure_streak__gt=0, status=Job.Status.PENDING)
-    others = Incident.objects.filter(ended_at=None, kind=Kind.FAILING, job=OuterRef("job"))
+    others = Incident.objects.filter(ended_at=None, kind=IncidentKind.FAILING, job=OuterRef("job"))
     resumed.filter(Exists(unproven), ~Exists(others)).update(
-        kind=Kind.FAILING, details=Subquery(unproven.values("last_error"))
+        kind=IncidentKind.FAILING, details=Subquery(unproven.values("last_error"))
     )
     end_all(resumed, now)
-    missed = open_incidents.filter(kind=Kind.MISSED)
+    missed = open_incidents.filter(kind=IncidentKind.MISSED)
     again = missed.filter(job__last_run_at__gt=F("opened_at"))
     end_all(again.filter(told=0, due_at=F("opened_at") + RUNS_AGAIN_WITHIN), now)
     end_all(again, now, "Runs again")
     end_all(missed.filter(~Q(job__status__in=Job.ACTIVE) & is_notified), now)
-    _end_late(open_incidents.filter(kind=Kind.LATE), now)
+    _end_late(open_incidents.filter(kind=IncidentKind.LATE), now)
     waiting = _untaken(now).filter(job=OuterRef("job"))
-    end_all(open_incidents.filter(~Exists(waiting), kind=Kind.PROMPT), now, "It is not waiting any more")
+    end_all(
+        open_incidents.filter(~Exists(waiting), kind=IncidentKind.PROMPT), now, "It is not waiting any more"
+    )
     end_confirmed(open_incidents, now)
-    expiring = open_incidents.filter(kind=Kind.EXPIRING)
+    expiring = open_incidents.filter(kind=IncidentKind.EXPIRING)
     _end_expiring(expiring.filter(subject__startswith=TOKEN), _expiring_tokens(now), now)
     _end_expiring(expiring.filter(subject__startswith=SECRET), _expiring_secrets(now), now)
 
@@ -292,7 +302,7 @@ def _end_recovered(recovered: QuerySet[Incident], now: datetime) -> None:
 def _end_late(late: QuerySet[Incident], now: datetime) -> None:
     waiting = _late_runs(now).filter(job=OuterRef("job"))
     started = late.exclude(Q(job__next_run_at__lte=now - LATE_AFTER, job__status=Job.Status.PENDING))
-    missed = Incident.objects.filter(ended_at=None, kind=Kind.MISSED, job=OuterRef("job"))
+    missed = Incident.objects.filter(ended_at=None, kind=IncidentKind.MISSED, job=OuterRef("job"))
     # The incident of the missed run covers it.
     end_all(started.filter(~Exists(waiting), Exists(missed)), now)
     end_all(started.filter(~Exists(waiting)), now, "It is not late any more")

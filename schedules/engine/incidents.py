@@ -17,7 +17,7 @@ from schedules.models import Incident, Job
 from schedules.models.incidents import LONGEST_DETAILS
 from schedules.models.jobs import PAUSED_AFTER
 
-Kind = Incident.Kind
+IncidentKind = Incident.Kind
 # A shorter time without any cluster counts as a restart, and jobs that it delayed are alerted of only if they do not run
 # again soon.
 OUTAGE = timedelta(minutes=2)
@@ -87,7 +87,7 @@ def raise_proposals(proposals: Iterable[tuple[Job, str]], now: datetime) -> None
     raise_incidents(
         [
             News(
-                Kind.NEEDS_YOU,
+                IncidentKind.NEEDS_YOU,
                 job.owner_id,
                 f"{_PROPOSAL}{job.pk}",
                 job.name,
@@ -102,12 +102,12 @@ def raise_proposals(proposals: Iterable[tuple[Job, str]], now: datetime) -> None
 
 def is_proposal(incident: Incident) -> bool:
     """Return whether an incident is about a job that an agent has proposed."""
-    return incident.kind == Kind.NEEDS_YOU and incident.subject.startswith(_PROPOSAL)
+    return incident.kind == IncidentKind.NEEDS_YOU and incident.subject.startswith(_PROPOSAL)
 
 
 def end_confirmed(open_incidents: QuerySet[Incident], now: datetime) -> None:
     """End those about proposed jobs that no longer wait; silently if the job was discarded or no alert was sent."""
-    proposals = open_incidents.filter(kind=Kind.NEEDS_YOU, subject__startswith=_PROPOSAL)
+    proposals = open_incidents.filter(kind=IncidentKind.NEEDS_YOU, subject__startswith=_PROPOSAL)
     over = proposals.exclude(job__in=Job.objects.proposed().order_by().values("pk"))
     is_confirmed = Q(job__proposed_at=None, job__deleted_at=None, job__isnull=False)
     end_all(over.filter(is_confirmed, told__gt=0), now, "Confirmed")
@@ -128,7 +128,7 @@ def raise_missed(rows: Iterable[Missed], now: datetime) -> None:
         _, count, reason, since = missed[job.pk]
         sentence = f"{count} run{' was' if count == 1 else 's were'} missed. {reason}"
         due_at = now if now - since >= OUTAGE else now + RUNS_AGAIN_WITHIN
-        news.append(News.of_job(Kind.MISSED, job, sentence.strip())._replace(due_at=due_at))
+        news.append(News.of_job(IncidentKind.MISSED, job, sentence.strip())._replace(due_at=due_at))
     raise_incidents(news, now)
     publish_missed({job_id: (row.slots, row.reason) for job_id, row in missed.items()}, now)
 
@@ -184,7 +184,7 @@ def handle_failures(failures: Mapping[int, int], now: datetime) -> None:
     jobs = Job.objects.kept().filter(pk__in=failures).order_by("pk")
     raise_incidents(
         [
-            News.of_job(Kind.FAILING, job, job.last_error)
+            News.of_job(IncidentKind.FAILING, job, job.last_error)
             for job in jobs
             if job.pk not in paused and _starts_failing(job, failures[job.pk])
         ],
@@ -209,8 +209,8 @@ def raise_unreadable(job_ids: Collection[int], now: datetime) -> None:
 def _raise_paused(jobs: Collection[Job], now: datetime) -> None:
     if jobs:
         # The incident of the pause replaces that of the failures.
-        end_all(of_jobs(Kind.FAILING, [job.pk for job in jobs]), now)
-        raise_incidents([News.of_job(Kind.PAUSED, job, _why_paused(job)) for job in jobs], now)
+        end_all(of_jobs(IncidentKind.FAILING, [job.pk for job in jobs]), now)
+        raise_incidents([News.of_job(IncidentKind.PAUSED, job, _why_paused(job)) for job in jobs], now)
 
 
 def _pause_failing(failures: Mapping[int, int], now: datetime) -> set[int]:

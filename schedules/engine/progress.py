@@ -9,7 +9,7 @@ from django.db.models.functions import Greatest
 
 from schedules import clock
 from schedules.engine.history import Outcome
-from schedules.engine.incidents import Kind, end_all, raise_incident
+from schedules.engine.incidents import IncidentKind, end_all, raise_incident
 from schedules.engine.sql.runs import Started
 from schedules.models import AgentRun, Execution, Incident, PromptGate, RunOutput
 from schedules.tasks.interface import OutputText
@@ -77,11 +77,13 @@ def update_limit_incident(owner_id: int, values: Mapping[str, Any], now: datetim
     """Raise an incident if a run was skipped because of a daily limit; the first run that fits ends it."""
     subject = f"limits of {values.get('runner')}"
     if values.get("cap"):
-        raise_incident(Kind.OVER_LIMIT, owner_id, subject, f"Runner {values['runner']}", values["cap"], now)
+        raise_incident(
+            IncidentKind.OVER_LIMIT, owner_id, subject, f"Runner {values['runner']}", values["cap"], now
+        )
     elif values.get("ended_at"):
         # Runs that were already under way when the limit was reached do not end the incident.
         open_before = Incident.objects.filter(
-            owner=owner_id, kind=Kind.OVER_LIMIT, subject=subject, opened_at__lt=values["started_at"]
+            owner=owner_id, kind=IncidentKind.OVER_LIMIT, subject=subject, opened_at__lt=values["started_at"]
         )
         end_all(open_before, now)
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import get_args
 
-from schedules.agents.definitions import Kind, parse
+from schedules.agents.definitions import RunnerKind, parse
 from tests.documented import blocks
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -12,7 +12,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 def test_example_file_has_one_runner_of_each_kind():
     runners = parse((PROJECT / "examples/runners.toml").read_text())
 
-    assert sorted(runner.kind for runner in runners.values()) == sorted(get_args(Kind))
+    assert sorted(runner.kind for runner in runners.values()) == sorted(get_args(RunnerKind))
 
 
 def test_first_runner_of_the_page_is_valid():

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from schedules import engine
 from schedules.engine import alerts, incident_watch
-from schedules.engine.incidents import Kind
+from schedules.engine.incidents import IncidentKind
 from schedules.models import Cluster, Execution, Incident, Job, Profile, Secret
 from schedules.models.standings import standings_of
 from tests.engine.conftest import NOW, begin, new_cluster, outcome_of
@@ -38,7 +38,7 @@ def set_profile(owner, **values):
 
 
 def need(owner, subject="approval 1", at=NOW, **fields):
-    engine.raise_incident(Kind.NEEDS_YOU, owner.pk, subject, "Deploy", "May it deploy?", at, **fields)
+    engine.raise_incident(IncidentKind.NEEDS_YOU, owner.pk, subject, "Deploy", "May it deploy?", at, **fields)
 
 
 def job_of(owner, **fields):
@@ -61,8 +61,8 @@ def test_incident_that_is_open_is_told_once_and_its_end_once(owner, sent):
     look(NOW)
     look(NOW + MINUTE)
 
-    assert engine.end_incident(Kind.NEEDS_YOU, owner.pk, "approval 1", NOW + HOUR, "Approved by Ann")
-    assert not engine.end_incident(Kind.NEEDS_YOU, owner.pk, "approval 1", NOW + HOUR, "Again")
+    assert engine.end_incident(IncidentKind.NEEDS_YOU, owner.pk, "approval 1", NOW + HOUR, "Approved by Ann")
+    assert not engine.end_incident(IncidentKind.NEEDS_YOU, owner.pk, "approval 1", NOW + HOUR, "Again")
     look(NOW + HOUR)
     look(NOW + 2 * DAY)
 
@@ -74,7 +74,9 @@ def test_incident_that_is_open_is_told_once_and_its_end_once(owner, sent):
 
 def test_incident_that_ends_before_it_was_told_is_one_message(owner, sent):
     need(owner)
-    engine.end_incident(Kind.NEEDS_YOU, owner.pk, "approval 1", NOW + timedelta(seconds=5), "Approved")
+    engine.end_incident(
+        IncidentKind.NEEDS_YOU, owner.pk, "approval 1", NOW + timedelta(seconds=5), "Approved"
+    )
     look(NOW + timedelta(seconds=5))
 
     assert sent() == [("You are needed", "Deploy: May it deploy?\nApproved after 5 s.")]
@@ -83,7 +85,7 @@ def test_incident_that_ends_before_it_was_told_is_one_message(owner, sent):
 def test_end_without_words_sends_nothing_more(owner, sent):
     need(owner)
     look(NOW)
-    engine.end_incident(Kind.NEEDS_YOU, owner.pk, "approval 1", NOW + HOUR)
+    engine.end_incident(IncidentKind.NEEDS_YOU, owner.pk, "approval 1", NOW + HOUR)
     look(NOW + HOUR)
 
     assert len(sent()) == 1
@@ -212,7 +214,7 @@ def test_pause_after_failures_replaces_the_failure_and_both_last_until_a_success
 
     assert len(sent()) == 1
     incident = Incident.objects.get(ended_at=None)
-    assert (incident.kind, incident.details) == (Kind.FAILING, "no route")
+    assert (incident.kind, incident.details) == (IncidentKind.FAILING, "no route")
 
     Job.objects.update(next_run_at=NOW + DAY)
     settle(cluster, job, "succeeded", at=NOW + 2 * HOUR)

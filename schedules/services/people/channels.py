@@ -12,7 +12,7 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 
 from schedules import clock, engine, limits
 from schedules.channels.catalog import KINDS
-from schedules.channels.kinds import Kind
+from schedules.channels.kinds import ChannelKind
 from schedules.channels.mail import EMAIL
 from schedules.channels.operator_services import catalog as operator_services
 from schedules.channels.stored import is_staff
@@ -39,7 +39,7 @@ class ListedChannel:
 
     number: int
     name: str
-    kind: Kind
+    kind: ChannelKind
     options: Mapping[str, str]
     is_confirmed: bool
     is_default: bool
@@ -100,7 +100,7 @@ def listed_channel(actor: Actor, row: Channel, new_secret: str = "") -> ListedCh
     return ListedChannel.of(row, profile_of(actor.user), new_secret)
 
 
-def kinds_for(actor: Actor) -> dict[str, Kind]:
+def kinds_for(actor: Actor) -> dict[str, ChannelKind]:
     """Return the kinds that this person can choose, by name."""
     may_use_all = is_staff(actor.user)
     return {
@@ -309,7 +309,7 @@ def _refers_to(job: Job, name: str) -> bool:
     )
 
 
-def _value_problems(kind: Kind, settings: Mapping[str, str]) -> dict[str, list[str]]:
+def _value_problems(kind: ChannelKind, settings: Mapping[str, str]) -> dict[str, list[str]]:
     problems = {field.name: field.problem_with(settings[field.name]) for field in kind.fields}
     return {name: [problem] for name, problem in problems.items() if problem}
 

@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 
 from schedules.channels.catalog import KINDS
-from schedules.channels.kinds import LONGEST_VALUE, NOTHING_CHOSEN, Field, Kind
+from schedules.channels.kinds import LONGEST_VALUE, NOTHING_CHOSEN, ChannelKind, Field
 from schedules.models import Calendar
 from schedules.secrets import masking
 from schedules.services.people.calendars import CalendarSpec, ShownCalendar
@@ -177,7 +177,7 @@ class ChannelForm(PageForm):
         error_messages={"required": "Enter a name."},
     )
 
-    def __init__(self, data: Any = None, *, kind: Kind, initial: dict[str, str] | None = None) -> None:
+    def __init__(self, data: Any = None, *, kind: ChannelKind, initial: dict[str, str] | None = None) -> None:
         super().__init__(data, initial=initial)
         self.kind = kind
         for field in kind.fields:
@@ -194,7 +194,7 @@ class ChannelForm(PageForm):
         }
 
 
-def kind_named(name: str) -> Kind:
+def kind_named(name: str) -> ChannelKind:
     """Return the kind with this name, or the first kind if there is none."""
     return KINDS.get(name) or next(iter(KINDS.values()))
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from schedules import clock, engine, services
-from schedules.engine.incidents import Kind
+from schedules.engine.incidents import IncidentKind
 from schedules.models import Incident, Job, Profile
 from schedules.result import Code, Err
 from schedules.services.people.incidents import (
@@ -34,7 +34,7 @@ def job(owner, time_machine) -> Job:
 
 def fail(job: Job, *, days: int = 0) -> Incident:
     """Raise an incident, and send its alert, and one reminder for each of these days."""
-    engine.raise_incident(Kind.FAILING, job.owner_id, "job", job.name, "no route", NOW, job_id=job.pk)
+    engine.raise_incident(IncidentKind.FAILING, job.owner_id, "job", job.name, "no route", NOW, job_id=job.pk)
     for day in range(days + 1):
         engine.send_alerts(NOW + MINUTE + day * (DAY + MINUTE))
     return Incident.objects.get()
@@ -58,7 +58,9 @@ def test_each_message_is_kept_with_its_text_and_place(job, actor):
 
 def test_message_about_many_keeps_the_line_of_each(owner, job):
     for number in range(22):
-        engine.raise_incident(Kind.NEEDS_YOU, owner.pk, f"approval {number}", f"Job {number}", "May it?", NOW)
+        engine.raise_incident(
+            IncidentKind.NEEDS_YOU, owner.pk, f"approval {number}", f"Job {number}", "May it?", NOW
+        )
     engine.send_alerts(NOW + MINUTE)
 
     texts = [incident.sent[0]["text"] for incident in Incident.objects.order_by("pk")]
@@ -118,7 +120,7 @@ def test_why_names_an_incident_that_concerns_the_moment(job, actor, at, is_named
 
 def test_why_is_silent_about_an_incident_that_is_over(job, actor):
     fail(job)
-    engine.end_incident(Kind.FAILING, job.owner_id, "job", NOW + MINUTE)
+    engine.end_incident(IncidentKind.FAILING, job.owner_id, "job", NOW + MINUTE)
 
     assert services.why(actor, job.public_id, None, clock.now()).value.explanation == (
         "Failed on the first attempt."

@@ -316,7 +316,7 @@ def test_pages_are_handled_a_few_at_a_time():
     statuses, reader = together(lambda app: [ask(app, "/", b"", method="GET") for _ in range(30)])
 
     assert statuses == [200] * 30
-    assert reader.most == guards.AT_ONCE[guards.Kind.PAGE]
+    assert reader.most == guards.AT_ONCE[guards.RequestKind.PAGE]
 
 
 @pytest.mark.parametrize("path", ["/trigger/key", "/api/v1/events", "/api/v1/terminal", "/oauth/token/"])
