@@ -23,7 +23,6 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from schedules.mcp.auth import Caller, orm, too_many_calls, with_profile
 from schedules.mcp.offers import OFFER_BY_NAME
 from schedules.mcp.registration import build_tool, result_of
-from schedules.mcp.tools.many import bulk_jobs
 from schedules.mcp.tools.triggers import local_text, zone_notes
 from schedules.result import Err
 from schedules.services.people.preferences import Preferences, set_preferences
@@ -35,25 +34,32 @@ Form = TypeVar("Form", bound=BaseModel)
 
 # Since this version, a question is the answer to a call, which the client repeats with the person's reply.
 QUESTIONS_IN_ANSWERS = "2026-07-28"
-ASKS_FOR_ZONE = ("schedule", "schedule_job", "schedule_notification", "schedule_cron_notification")
-ASKS_FOR_TOPIC = ("send_push_notification", "schedule_notification", "schedule_cron_notification")
-# Each preference that may be asked for, as a sentence names it, and its field in the form.
-FIELDS: dict[str, tuple[str, Any]] = {
+# The preferences that a tool needs where its call names none.
+NEEDS = {
+    "schedule": ("timezone",),
+    "schedule_job": ("timezone",),
+    "schedule_notification": ("timezone", "topic"),
+    "schedule_cron_notification": ("timezone", "topic"),
+    "send_push_notification": ("topic",),
+}
+# Each preference that may be asked for: its words in a sentence, its field in the form, and the argument that overrides it.
+FIELDS: dict[str, tuple[str, Any, str]] = {
     "timezone": (
         "your time zone",
         Field(title="Time zone", description='A city or IANA zone, like "Berlin" or "Europe/Berlin".'),
+        "timezone",
     ),
     "topic": (
         "the ntfy topic that you follow",
         Field(title="Topic", description="1 to 64 letters, digits, - and _.", max_length=64),
+        "notification_topic",
     ),
 }
+NEEDS_CONSENT = "bulk_jobs"
 # The keys of the questions; the key of a consent ends with its token.
 PREFERENCES = "preferences"
 CONSENT = "consent:"
 NOT_AGREED = "The user was asked and did not agree: nothing has been changed."
-# The arguments of the tools that override these preferences.
-ARGUMENTS = {"timezone": "timezone", "topic": "notification_topic"}
 
 
 class Agreement(BaseModel):
@@ -80,12 +86,10 @@ async def call_with_questions(
     caller: Caller, context: AnyContext, name: str, arguments: dict[str, Any], call: Call
 ) -> Answer:
     """Call a tool after the person has answered what it needs from them, or return the question to them."""
+    if name == NEEDS_CONSENT:
+        return await _call_with_consent(context, arguments, call)
     completed = await _complete_preferences(caller, context, name, arguments)
-    if isinstance(completed, InputRequiredResult):
-        return completed
-    if name == bulk_jobs.__name__:
-        return await _call_with_consent(context, completed, call)
-    return await call(completed)
+    return completed if isinstance(completed, InputRequiredResult) else await call(completed)
 
 
 async def _complete_preferences(
@@ -95,11 +99,10 @@ async def _complete_preferences(
 
     The arguments do not change: repeated with the same idempotency key, the call must be the same request.
     """
-    missing = await orm(_missing_preferences)(caller, name, arguments)
-    if not missing:
-        return arguments
+    missing = await orm(_missing_preferences)(caller, name, arguments) if name in NEEDS else []
     # A question counts as a call, but the request with its answer does not; the tool refuses too many calls.
-    if PREFERENCES not in (context.input_responses or {}) and too_many_calls(caller):
+    is_answered = PREFERENCES in (context.input_responses or {})
+    if not missing or (not is_answered and too_many_calls(caller)):
         return arguments
     unknown = " and ".join(FIELDS[field][0] for field in missing)
     message = (
@@ -111,7 +114,7 @@ async def _complete_preferences(
         return reply or arguments
     preferences = {field: value.strip() for field, value in reply.model_dump().items() if value.strip()}
     refused = await orm(_store_preferences)(caller, preferences)
-    return arguments | {ARGUMENTS[field]: value for field, value in refused.items()}
+    return arguments | {FIELDS[field][2]: value for field, value in refused.items()}
 
 
 async def _call_with_consent(context: AnyContext, arguments: dict[str, Any], call: Call) -> Answer:
@@ -122,32 +125,33 @@ async def _call_with_consent(context: AnyContext, arguments: dict[str, Any], cal
             confirm = {"confirm": key.removeprefix(CONSENT)} if agreement and agreement.agree else {}
             return _without_confirmation(agreement, await call(arguments | confirm))
     result = await call(arguments)
-    preview = _preview(result)
-    if arguments.get("confirm") is not None or "confirm" not in preview:
+    plan = _plan_of(result)
+    if arguments.get("confirm") is not None or "confirm" not in plan:
         return result
-    names = ", ".join(job["name"] for job in preview["jobs"])
-    more = " and others" if preview["count"] > len(preview["jobs"]) else ""
-    message = f"{str(arguments.get('action')).capitalize()} {preview['count']} jobs? {names}{more}"
+    names = ", ".join(job["name"] for job in plan["jobs"])
+    more = " and others" if plan["count"] > len(plan["jobs"]) else ""
+    message = f"{str(arguments.get('action')).capitalize()} {plan['count']} jobs? {names}{more}"
     # The key carries the token that proves what was shown; the tool checks it.
-    answer = await _ask(context, f"{CONSENT}{preview['confirm']}", message, Agreement, declined=DISAGREED)
+    answer = await _ask(context, f"{CONSENT}{plan['confirm']}", message, Agreement, declined=DISAGREED)
     if isinstance(answer, InputRequiredResult):
         return answer
     if answer and answer.agree:
-        return await call(arguments | {"confirm": preview["confirm"]})
+        return await call(arguments | {"confirm": plan["confirm"]})
     return _without_confirmation(answer, result)
 
 
-def _preview(result: Answer) -> dict[str, Any]:
+def _plan_of(result: Answer) -> dict[str, Any]:
     return (result.structured_content if isinstance(result, CallToolResult) else None) or {}
 
 
 def _without_confirmation(agreement: Agreement | None, result: Answer) -> Answer:
-    """Leave out of a preview how to confirm it, if the person did not agree."""
-    preview = _preview(result)
-    if agreement is None or agreement.agree or "confirm" not in preview:
+    """Leave out of a plan how to confirm it, if the person did not agree."""
+    plan = _plan_of(result)
+    if agreement is None or agreement.agree or "confirm" not in plan:
         return result
-    rest = {name: value for name, value in preview.items() if name != "confirm"}
-    return result_of(rest | {"next_step": NOT_AGREED})
+    return result_of(
+        {name: value for name, value in plan.items() if name != "confirm"} | {"next_step": NOT_AGREED}
+    )
 
 
 async def _ask(
@@ -157,31 +161,31 @@ async def _ask(
 
     Return `declined` if they decline, and None if there is no answer.
     """
-    if not _asks_in_answers(context):
-        try:
-            reply = await context.elicit(message, form)
-        except (ValueError, MCPError):
-            return None
-        if isinstance(reply, DeclinedElicitation):
-            return declined
-        return reply.data if isinstance(reply, AcceptedElicitation) else None
-    response = (context.input_responses or {}).get(key)
-    if response is None:
+    if _asks_in_answers(context):
+        if response := (context.input_responses or {}).get(key):
+            return _read_form(response, form, declined=declined)
         question = ElicitRequestFormParams(message=message, requested_schema=render_elicitation_schema(form))
         return InputRequiredResult(input_requests={key: ElicitRequest(params=question)})
-    return _read_form(response, form, declined=declined)
+    try:
+        reply = await context.elicit(message, form)
+    except (ValueError, MCPError):
+        return None
+    if isinstance(reply, DeclinedElicitation):
+        return declined
+    return reply.data if isinstance(reply, AcceptedElicitation) else None
 
 
 def _read_form(reply: object, form: type[Form], *, declined: Form | None = None) -> Form | None:
     """Return the form that the person filled in, `declined` if they declined, or None if there is no answer."""
-    if isinstance(reply, ElicitResult) and reply.action == "decline":
-        return declined
-    if not isinstance(reply, ElicitResult) or reply.action != "accept":
-        return None
-    try:
-        return form.model_validate(reply.content)
-    except ValidationError:
-        return None
+    match reply:
+        case ElicitResult(action="decline"):
+            return declined
+        case ElicitResult(action="accept", content=content):
+            try:
+                return form.model_validate(content)
+            except ValidationError:
+                return None
+    return None
 
 
 def _asks_in_answers(context: AnyContext) -> bool:
@@ -195,30 +199,28 @@ def _missing_preferences(caller: Caller, name: str, arguments: Mapping[str, Any]
     except (OperationalError, InterfaceError):
         # The tool will meet the same error, and answers it.
         return []
-    missing = []
-    if name in ASKS_FOR_ZONE and zone_notes(
-        profile, arguments.get("timezone"), _local_time_of(name, arguments)
-    ):
-        missing.append("timezone")
-    has_topic = bool(profile.default_place) or arguments.get("notification_topic") is not None
-    if name in ASKS_FOR_TOPIC and not has_topic:
-        missing.append("topic")
-    if missing:
-        try:
+    time = _local_time_of(name, arguments)
+    is_set = {
+        "timezone": not zone_notes(profile, arguments.get("timezone"), time),
+        "topic": bool(profile.default_place) or arguments.get("notification_topic") is not None,
+    }
+    missing = [field for field in NEEDS[name] if not is_set[field]]
+    try:
+        if missing:
             build_tool(OFFER_BY_NAME[name]).fn_metadata.validate_arguments(dict(arguments))
-        except ValidationError:
-            return []
+    except ValidationError:
+        return []
     return missing
 
 
 def _store_preferences(caller: Caller, preferences: Mapping[str, str]) -> dict[str, str]:
     """Store the preferences; return those that are refused, for the tool to explain why."""
-    refused = {}
     # One by one: store the other even if one is refused.
-    for field, value in preferences.items():
-        stored = set_preferences(caller.actor, **cast(Preferences, {field: value}))
-        if isinstance(stored, Err):
-            refused[field] = value
+    refused = {
+        field: value
+        for field, value in preferences.items()
+        if isinstance(set_preferences(caller.actor, **cast(Preferences, {field: value})), Err)
+    }
     if caller.actor.profile:
         # It was read with the token, before the person answered.
         caller.actor.profile.refresh_from_db()

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 from zoneinfo import available_timezones
 
+from mcp import MCPError
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.shared.uri_template import UriTemplate
+from mcp_types import INVALID_REQUEST, Completion
 
 from schedules import clock, limits, services
 from schedules.mcp import answers
@@ -19,7 +21,7 @@ from schedules.mcp.tools.notifications import list_scheduled_notifications
 from schedules.mcp.tools.reading import coming_out
 from schedules.result import Err
 from schedules.services.documents import approval_json
-from schedules.services.job_list import JobQuery
+from schedules.services.job_list import JobQuery, newest_jobs
 from schedules.services.jobs.agenda import read_agenda
 from schedules.services.jobs.references import public_id_of
 from schedules.services.jobs.validation import usable_tasks
@@ -31,6 +33,10 @@ from schedules.when.periods import parse_period
 from schedules.when.triggers import TriggerError, load_zone
 
 MAX_TEXT_LENGTH = 2000
+# The protocol's limit on the values of one answer.
+MAX_COMPLETIONS = 100
+# Only the newest jobs are searched for completions, because a person may have any number of jobs.
+SEARCHED_JOBS = 1000
 CRON_EXAMPLES = {
     "*/15 * * * *": "every 15 minutes",
     "0 * * * *": "every hour, on the hour",
@@ -48,10 +54,15 @@ CRON_EXAMPLES = {
 
 
 def add_resources(server: MCPServer[Any]) -> None:
-    """Register the resources."""
+    """Register the resources, and the completions of what their templates name."""
     for uri, function, title, description in RESOURCES:
         register = server.resource(uri, title=title, description=description, mime_type="application/json")
         register(orm(_guarded(function)))
+
+    async def complete(ref: Any, argument: Any, context: Any) -> Completion:
+        return await orm(_completion)(argument.name, argument.value)
+
+    server.completion()(complete)  # type: ignore[no-untyped-call]
 
 
 def cron_examples() -> str:
@@ -218,3 +229,38 @@ def is_zone(name: str) -> bool:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def _completion(name: str, text: str) -> Completion:
+    try:
+        with read_access() as caller:
+            values = completions_of(caller.actor, name, text)
+    except ToolError as error:
+        raise MCPError(code=INVALID_REQUEST, message=str(error)) from error
+    return Completion(
+        values=values[:MAX_COMPLETIONS], total=len(values), has_more=len(values) > MAX_COMPLETIONS
+    )
+
+
+def completions_of(actor: services.Actor, name: str, text: str) -> list[str]:
+    """Return the job ids, topics, zones or tasks that match a text, for clients that fill in a template."""
+    fragment = text.strip().casefold()
+    match name:
+        case "job_id":
+            rows = newest_jobs(actor, "public_id", "name", limit=SEARCHED_JOBS)
+            return [key for key, words in rows if key.startswith(text) or fragment in words.casefold()]
+        # Whoever knows a topic can read and write it.
+        case "topic" if actor.may_use("notify"):
+            profile = actor.read_profile()
+            rows = newest_jobs(actor, "task", "kwargs__topic", limit=SEARCHED_JOBS)
+            used = [topic for task, topic in rows if task == "notify" and isinstance(topic, str)]
+            topics = dict.fromkeys([profile.topic, profile.failure_topic, *used])
+            return [topic for topic in topics if topic and topic.startswith(text)]
+        case "zone":
+            fragment = fragment.replace(" ", "_")
+            zones = [zone for zone in sorted(available_timezones()) if fragment in zone.casefold()]
+            # Those that begin with it come first.
+            return sorted(filter(is_zone, zones), key=lambda zone: not zone.casefold().startswith(fragment))
+        case "task":
+            return [task.name for task in usable_tasks(actor) if task.name.startswith(text)]
+    return []

@@ -28,7 +28,6 @@ from schedules import __version__
 from schedules.mcp.apps import pages
 from schedules.mcp.argument_errors import argument_problems, refused_arguments
 from schedules.mcp.auth import CrontyTokens, current_caller, too_many_calls
-from schedules.mcp.completions import add_completions
 from schedules.mcp.offers import OFFER_BY_NAME, OFFERS, WORDING, Offer
 from schedules.mcp.questions import call_with_questions, can_ask
 from schedules.mcp.registration import build_tool, wording_for
@@ -160,5 +159,4 @@ def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = Fa
     server.middleware.append(server.intercept)
     add_resources(server)
     add_prompts(server)
-    add_completions(server)
     return server

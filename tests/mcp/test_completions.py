@@ -4,8 +4,8 @@ import pytest
 from mcp import MCPError
 from mcp_types import ResourceTemplateReference
 
-from schedules.mcp import completions
 from schedules.mcp.auth import local_caller, set_local_caller
+from schedules.mcp.resources import completions_of
 from schedules.models import Profile
 from tests.factories import JobFactory
 
@@ -46,4 +46,4 @@ def test_agent_without_the_right_to_read_gets_nothing(olga, owner):
 def test_agent_without_notifications_does_not_learn_the_topics(owner):
     Profile.objects.filter(user=owner).update(topic="my-phone")
 
-    assert completions.complete_topics(local_caller(owner, families=["prompts"]).actor, "") == []
+    assert completions_of(local_caller(owner, families=["prompts"]).actor, "topic", "") == []

@@ -14,7 +14,13 @@ from schedules.models import Job
 from schedules.secrets import masking
 from schedules.services import Scheduled
 from schedules.services.jobs.creation import SimilarJob, policy_defaults
-from schedules.services.jobs.forecasts import next_runs_of, quiet_warnings, skipped_days_in_words, words_of
+from schedules.services.jobs.forecasts import (
+    next_runs_of,
+    quiet_warnings,
+    shown_next_run,
+    skipped_days_in_words,
+    words_of,
+)
 from schedules.services.permissions import confirmation_hint
 from schedules.services.runs.prompts import will_wait_unclaimed
 from schedules.tasks.builtin import WEBHOOK_METHOD
@@ -54,6 +60,15 @@ class ScheduleOut(TypedDict):
     description: str
     timezone: str
     next_runs: list[str]
+
+
+class JobOut(ScheduleOut):
+    """A job as it is now."""
+
+    job_id: str
+    name: str
+    next_run: str | None
+    status: str
 
 
 class OtherJobOut(TypedDict):
@@ -155,6 +170,17 @@ def deleted_out(job: Job) -> DeletedOut:
     if job.deleted_at is None:
         return {}
     return {"deleted": f"Deleted on {local(job.deleted_at, job.timezone)}; restore_job brings it back."}
+
+
+def job_out(job: Job) -> JobOut:
+    """Return a job as the tools that create and change jobs show it."""
+    return {
+        "job_id": job.public_id,
+        "name": line(job.name, 200),
+        "next_run": iso_or_none(shown_next_run(job), job.timezone),
+        "status": Job.Status.PENDING.value if job.waits_to_start(clock.now()) else job.state,
+        **schedule_of(job, clock.now()),
+    }
 
 
 def describe_schedule(job: Job, now: datetime) -> str:

@@ -8,7 +8,7 @@ from django.db.models import Subquery, TextField
 from django.db.models.functions import Cast, Left
 from typing_extensions import TypedDict
 
-from schedules import clock, limits
+from schedules import limits
 from schedules.mcp import answers
 from schedules.models import Execution, Job
 from schedules.models.counting import COUNTED
@@ -30,16 +30,7 @@ from schedules.when import durations
 EXECUTIONS_SHOWN = 10
 
 
-class JobOut(answers.ScheduleOut):
-    """A job as it is now."""
-
-    job_id: str
-    name: str
-    next_run: str | None
-    status: str
-
-
-class ScheduledOut(JobOut, answers.AdviceOut):
+class ScheduledOut(answers.JobOut, answers.AdviceOut):
     """The new job."""
 
 
@@ -60,7 +51,7 @@ class ExecutionOut(TypedDict):
     next_attempt_at: NotRequired[str]
 
 
-class StatusOut(JobOut):
+class StatusOut(answers.JobOut):
     """Everything about one job; run_count has all runs, scheduled_runs those that count towards max_runs."""
 
     standing: str
@@ -98,17 +89,6 @@ class StatusOut(JobOut):
     deleted: NotRequired[str]
 
 
-def job_out(job: Job) -> JobOut:
-    """Return a job as the tools that create and change jobs show it."""
-    return {
-        "job_id": job.public_id,
-        "name": answers.line(job.name, 200),
-        "next_run": answers.iso_or_none(shown_next_run(job), job.timezone),
-        "status": Job.Status.PENDING.value if job.waits_to_start(clock.now()) else job.state,
-        **answers.schedule_of(job, clock.now()),
-    }
-
-
 def status_out(job: Any) -> StatusOut:
     """Return everything about a job, which must be annotated with its activity and rank, and its last executions."""
     rows = newest_rows(job, EXECUTION_COLUMNS, EXECUTIONS_SHOWN)
@@ -117,7 +97,7 @@ def status_out(job: Any) -> StatusOut:
     last_run_at = retried.started_at if retried and retried.started_at else job.last_run_at
     error = retried.error if retried and retried.error else job.last_error
     args, kwargs = shown_arguments(job)
-    now_out = job_out(job)
+    now_out = answers.job_out(job)
     if job.deleted_at:
         # Nothing fires any more; the columns are only for restoring it.
         now_out |= {"status": Job.Status.CANCELLED.value, "next_run": None, "next_runs": []}

@@ -10,7 +10,6 @@ from schedules.mcp.answers.jobs import (
     JobsOut,
     ScheduledOut,
     StatusOut,
-    job_out,
     jobs_out,
     status_out,
     summary_rows,
@@ -90,7 +89,7 @@ def schedule_job(
     match made:
         case Ok(scheduled):
             notes = zone_notes(profile, timezone, local_text(trigger_type, trigger_config))
-            return {**job_out(scheduled.job), **answers.advice_on(scheduled, *notes)}
+            return {**answers.job_out(scheduled.job), **answers.advice_on(scheduled, *notes)}
         case error:
             return refusal_of(error, request | {"timezone": zone, "tasks": _usable_names(actor)})
 

@@ -10,7 +10,7 @@ from pydantic import Field, StrictBool
 from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.answers import refusals
-from schedules.mcp.answers.jobs import job_out, reminder_out
+from schedules.mcp.answers.jobs import reminder_out
 from schedules.mcp.answers.refusals import refusal_of
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import (
@@ -136,7 +136,7 @@ def copy_job(
     }
     match copy(actor, job, changes.value, idempotency_key=idempotency_key, request=request):
         case Ok(copied):
-            return {**job_out(copied.job), **answers.advice_on(copied)}
+            return {**answers.job_out(copied.job), **answers.advice_on(copied)}
         case error:
             return refusal_of(error, details)
 
@@ -286,7 +286,7 @@ def changed_out(job: Job, look_alike: Any = None) -> dict[str, Any]:
     if is_pending:
         read_activity(job)
     return {
-        **job_out(job),
+        **answers.job_out(job),
         "paused_until": answers.iso_or_none(job.paused_until, job.timezone),
         **_change_of(job),
         **reminder_out(job),

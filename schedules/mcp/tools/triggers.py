@@ -109,7 +109,10 @@ def read_trigger(
             case "interval":
                 trigger = _read_interval(config, timezone, now)
             case _:
-                read = _expression_reader(owner_id, timezone, now) if takes_phrases else None
+                read = None
+                if takes_phrases:
+                    owner = owner_id or current_actor().user.pk
+                    read = partial(read_schedule, owner_id=owner, now=now, timezone=timezone)
                 found = _read_expression(config, timezone, now, read)
                 if isinstance(found, ScheduleText):
                     return with_given(found.fields | {"timezone": timezone}, spread.value)
@@ -262,76 +265,61 @@ def _total(amounts: Mapping[str, Any]) -> float:
     return total
 
 
-def _expression_reader(owner_id: int | None, timezone: str, now: datetime) -> Callable[[str], ScheduleText]:
-    owner = current_actor().user.pk if owner_id is None else owner_id
-    return partial(read_schedule, owner_id=owner, now=now, timezone=timezone)
-
-
 def _read_expression(
     config: Mapping[str, Any],
     timezone: str,
     now: datetime,
     read: Callable[[str], ScheduleText] | None,
 ) -> Trigger | ScheduleText:
-    """Read a cron expression, or a phrase with this function if there is one."""
+    """Read a cron expression; with this function, also a phrase with an end or exceptions, which no expression has."""
     text = config.get("expression")
     if not isinstance(text, str):
         what = "must be text" if "expression" in config else "is missing"
         raise TriggerError("trigger_config", f'expression {what}: write {{"expression": "30 8 * * 1-5"}}')
-    if step := _LONG_STEP.match(text):
-        unit, number = ("minutes", step["minutes"]) if step["minutes"] else ("hours", step["hours"])
-        if int(number) >= {"minutes": 60, "hours": 24}[unit]:
-            again = f"{step['first'] or step['hour']}/{number} starts again every {'hour' if unit == 'minutes' else 'day'}"
-            first, *others = text.split()
-            if set(others[unit == "hours" :]) <= {"*"} and (unit == "minutes" or first.isdigit()):
-                way = f'use trigger_type interval with {{"{unit}": {number}}}'
-            else:
-                way = "list the times instead, with a job for each minute"
-            raise TriggerError("cron", f"{again}: {way}")
+    _refuse_long_step(text)
     try:
         return cron_trigger(text, timezone)
     except TriggerError as error:
-        if read and (schedule := _read_phrase(text, read)):
-            return schedule
-        match _parse_phrase(text, timezone, now):
-            case Cron(expression=expression):
-                raise TriggerError("cron", f'for this, write "{expression}"') from error
-            case Unplanned() as trigger:
-                return trigger
-            case Interval() | CalendarInterval():
-                raise TriggerError(
-                    "cron", f"cron cannot say this{trigger_hint(text, timezone, now)}"
-                ) from error
-            case Once():
-                way = f"use trigger_type once with {json.dumps({'run_at': text})}"
-                raise TriggerError("cron", f"this is one moment: {way}") from error
-        if read and _IN_WORDS.match(text):
-            try:
-                read(text)
-            except NotUnderstoodError as reason:
-                raise TriggerError("cron", str(reason)) from error
-        raise
-
-
-def _read_phrase(text: str, read: Callable[[str], ScheduleText]) -> ScheduleText | None:
-    """Return the schedule of a phrase with an end or exceptions, which no expression has; None for other texts.
-
-    A phrase with a mistake raises TriggerError.
-    """
-    try:
-        schedule = read(text)
-    except NotUnderstoodError:
-        return None
-    except PhraseError as error:
-        if isinstance(error.__cause__, TriggerError):
-            # What is wrong with the expression is known already.
-            return None
-        raise TriggerError("cron", str(error)) from error
-    return schedule if schedule.has_clauses else None
-
-
-def _parse_phrase(text: str, timezone: str, now: datetime) -> Trigger | None:
-    """Return the trigger that a phrase like "every weekday at 9" or "after backup succeeds" means, if any."""
+        reason = error
+    if read:
+        try:
+            schedule = read(text)
+            if schedule.has_clauses:
+                return schedule
+        except NotUnderstoodError as error:
+            if _IN_WORDS.match(text):
+                reason = TriggerError("cron", str(error))
+        except PhraseError as error:
+            # Otherwise, what is wrong with the expression is known already.
+            if not isinstance(error.__cause__, TriggerError):
+                raise TriggerError("cron", str(error)) from error
+    trigger: Trigger | None = None
     with suppress(PhraseError, TriggerError):
-        return parse_trigger(text, now=now, timezone=timezone)
-    return None
+        trigger = parse_trigger(text, now=now, timezone=timezone)
+    match trigger:
+        case Unplanned():
+            return trigger
+        case Cron(expression=expression):
+            reason = TriggerError("cron", f'for this, write "{expression}"')
+        case Interval() | CalendarInterval():
+            reason = TriggerError("cron", f"cron cannot say this{trigger_hint(text, timezone, now)}")
+        case Once():
+            way = f"use trigger_type once with {json.dumps({'run_at': text})}"
+            reason = TriggerError("cron", f"this is one moment: {way}")
+    raise reason
+
+
+def _refuse_long_step(text: str) -> None:
+    """Refuse a step that is longer than its field, and so starts again every hour or day."""
+    step = _LONG_STEP.match(text)
+    if step is None:
+        return
+    unit, number = ("minutes", step["minutes"]) if step["minutes"] else ("hours", step["hours"])
+    if int(number) < {"minutes": 60, "hours": 24}[unit]:
+        return
+    again = f"{step['first'] or step['hour']}/{number} starts again every {'hour' if unit == 'minutes' else 'day'}"
+    first, *others = text.split()
+    way = "list the times instead, with a job for each minute"
+    if set(others[unit == "hours" :]) <= {"*"} and (unit == "minutes" or first.isdigit()):
+        way = f'use trigger_type interval with {{"{unit}": {number}}}'
+    raise TriggerError("cron", f"{again}: {way}")
