@@ -13,6 +13,7 @@ from django.test import Client
 
 from cronty_site.terminal.group import main
 from schedules.mcp.auth import local_caller, set_local_caller
+from schedules.mcp.offers import OFFER_BY_NAME
 from schedules.mcp.tools.jobs import schedule_job
 from schedules.mcp.tools.manage import update_job
 from schedules.mcp.tools.reading import preview_schedule
@@ -198,7 +199,8 @@ def test_what_a_schedule_says_is_refused_beside_it(doors: Doors):
         assert main(["add", said["schedule"], "prompt", "x", option]) == 1
         assert option.partition("=")[0] in doors.capsys.readouterr().err
         config = {"expression": said["schedule"]}
-        answer: Any = schedule_job("x", "prompt", "cron", config, kwargs={"prompt": "x"}, **{name: value})
+        asked = {"name": "x", "task": "prompt", "kwargs": {"prompt": "x"}, "trigger_type": "cron"}
+        answer = OFFER_BY_NAME["schedule_job"].answer(asked | {"trigger_config": config, name: value})
         assert answer["error"].startswith(f"Invalid {name}: the schedule says this already")
         document = {"task": "prompt", "arguments": {"prompt": "x"}, **said, **given}
         path = doors.folder / "twice.yaml"
@@ -218,7 +220,8 @@ def test_what_a_schedule_says_is_refused_beside_it(doors: Doors):
     ],
 )
 def test_mistake_in_a_clause_is_named_and_changes_nothing(doors: Doors, phrase: str, reason: str):
-    answer: Any = schedule_job("x", "prompt", "cron", {"expression": phrase}, kwargs={"prompt": "x"})
+    asked = {"name": "x", "task": "prompt", "kwargs": {"prompt": "x"}, "trigger_type": "cron"}
+    answer = OFFER_BY_NAME["schedule_job"].answer(asked | {"trigger_config": {"expression": phrase}})
     assert reason in str(answer).replace('"', "'").lower()
     assert main(["add", phrase, "prompt", "x"]) != 0
     assert reason in doors.capsys.readouterr().err.lower()

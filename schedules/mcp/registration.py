@@ -23,7 +23,7 @@ from schedules.mcp.argument_errors import refused_arguments
 from schedules.mcp.auth import Caller, as_caller, current_actor, orm, require, too_many_calls, with_profile
 from schedules.mcp.offers import OFFER_BY_NAME, WORDING, Offer
 from schedules.mcp.tools.arguments import MissingArgumentError
-from schedules.result import Err, Ok
+from schedules.result import Err, Ok, RefusedError
 from schedules.services.jobs.references import looks_like_public_id, public_id_of
 
 
@@ -70,12 +70,15 @@ def build_tool(offer: Offer) -> Tool:
     def run(caller: Caller, arguments: dict[str, Any]) -> Any:
         caller, refusal = prepare(caller, arguments)
         with as_caller(caller):
-            return offer.refuse(refusal, arguments) if refusal else function(**arguments)
+            return offer.refuse(refusal, arguments) if refusal else offer.answer(arguments)
 
     async def run_coroutine(caller: Caller, arguments: dict[str, Any]) -> Any:
         caller, refusal = await orm(prepare)(caller, arguments)
         with as_caller(caller):
-            return offer.refuse(refusal, arguments) if refusal else await function(**arguments)
+            try:
+                return offer.refuse(refusal, arguments) if refusal else await function(**arguments)
+            except RefusedError as refused:
+                return await orm(offer.answer_of)(refused, arguments)
 
     run_async = run_coroutine if inspect.iscoroutinefunction(function) else orm(run)
 

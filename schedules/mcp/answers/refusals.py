@@ -10,9 +10,11 @@ from schedules.mcp import answers
 from schedules.mcp.answers import line
 from schedules.mcp.auth import current_actor
 from schedules.models import Job
-from schedules.result import Code, Err, Kind, sentence
+from schedules.result import Code, Err, Kind, RefusedError, Result, sentence
 from schedules.services.jobs.references import similar_jobs
 from schedules.tasks import registry
+
+T = TypeVar("T")
 
 # Refusals that name the tool that helps, or that the contract words differently.
 _MESSAGES: Mapping[Code, str] = {
@@ -36,6 +38,27 @@ _PERHAPS_DONE = (
 def message_of(error: Err) -> str:
     """Explain to an agent why a service refused."""
     return _MESSAGES.get(error.code, error.code.text).format(error)
+
+
+class RefusedCallError(RefusedError):
+    """A refusal, with what its answer quotes besides the arguments of the call."""
+
+    def __init__(self, error: Err, quoted: Mapping[str, Any]) -> None:
+        super().__init__(error)
+        self.quoted = quoted
+
+
+def expect(result: Result[T], **quoted: Any) -> T:
+    """Return the value of a result; raise RefusedCallError if it is a refusal."""
+    if isinstance(result, Err):
+        raise RefusedCallError(result, quoted)
+    return result.value
+
+
+def check(problem: Err | None, **quoted: Any) -> None:
+    """Raise RefusedCallError if there is a problem."""
+    if problem:
+        raise RefusedCallError(problem, quoted)
 
 
 class WaitOut(TypedDict):
@@ -165,7 +188,7 @@ def _invalid(error: Err, request: Mapping[str, Any]) -> ErrorOut:
             kind = _echo(request.get("trigger_type"))
             return {"error": f"Unknown trigger type: {kind}", "hint": _trigger_hint(kind)}
         case "cron":
-            expression = request.get("trigger_config", {}).get("expression", "")
+            expression = (request.get("trigger_config") or {}).get("expression", "")
             return {"error": f"Invalid cron expression: {_echo(expression)}", "hint": why}
         case "timezone":
             return {

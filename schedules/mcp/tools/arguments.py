@@ -11,7 +11,7 @@ from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.auth import current_actor
 from schedules.models import Job
-from schedules.result import Err, Ok, Result, invalid, operation
+from schedules.result import Err, Ok, RefusedError, Result, invalid
 from schedules.services import Actor
 from schedules.services.job_list import STATUSES_OF_OUTCOME, JobQuery
 from schedules.services.jobs.validation import with_given
@@ -148,33 +148,32 @@ POLICIES = options(*RETRIES, "timeout", "overlap", "calendars")
 LIMITED_POLICIES = POLICIES | options("max_runs", "ends_at")
 
 
-def page_problem(size: int, start: int) -> Err | None:
-    """Return an error if the limit or the offset is out of range."""
+def page_of(limit: int | None, offset: int | None = None) -> tuple[int, int]:
+    """Return the size and the start of a page; refuse what is out of range."""
+    size, start = PAGE if limit is None else limit, offset or 0
     if not 1 <= size <= MAX_PAGE:
-        return invalid("limit", f"choose 1 to {MAX_PAGE}")
-    return None if 0 <= start <= 10**9 else invalid("offset", "choose 0 or more")
+        raise RefusedError(invalid("limit", f"choose 1 to {MAX_PAGE}"))
+    if not 0 <= start <= 10**9:
+        raise RefusedError(invalid("offset", "choose 0 or more"))
+    return size, start
 
 
-def checked_filters(filters: Mapping[str, Any]) -> Result[dict[str, Any]]:
+def checked_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the filters of jobs in the words of services; refuse an unknown status, task or outcome."""
     status, task, outcome = (filters.get(name) for name in ("status", "task", "outcome"))
     if status is not None and status not in Job.Status.values:
-        return invalid("status", "unknown")
+        raise RefusedError(invalid("status", "unknown"))
     if task and registry.get(task) is None:
-        return invalid("task", f"Unknown task: {task}")
+        raise RefusedError(invalid("task", f"Unknown task: {task}"))
     if outcome and outcome not in STATUSES_OF_OUTCOME:
-        return invalid("outcome", f"choose one of: {', '.join(STATUSES_OF_OUTCOME)}")
+        raise RefusedError(invalid("outcome", f"choose one of: {', '.join(STATUSES_OF_OUTCOME)}"))
     since = filters.get("since") or ""
-    return Ok({**filters, "since": _PERIODS.get(" ".join(since.lower().split()), since)})
+    return {**filters, "since": _PERIODS.get(" ".join(since.lower().split()), since)}
 
 
-def read_filter(actor: Actor, filters: Mapping[str, Any]) -> Result[JobQuery]:
+def read_filter(actor: Actor, filters: Mapping[str, Any]) -> JobQuery:
     """Turn the arguments that select jobs into a query."""
-    checked = checked_filters(filters)
-    return checked if isinstance(checked, Err) else _job_query(actor, checked.value, clock.now())
-
-
-_job_query = operation(job_query)
+    return job_query(actor, checked_filters(filters), clock.now())
 
 
 def read_policies(given: Mapping[str, Any], timezone: str, now: datetime) -> Result[Columns]:

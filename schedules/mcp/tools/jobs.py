@@ -14,12 +14,11 @@ from schedules.mcp.answers.jobs import (
     status_out,
     summary_rows,
 )
-from schedules.mcp.answers.refusals import CancelOut, ErrorOut, cancel_refusal_of, refusal_of
+from schedules.mcp.answers.refusals import CancelOut, ErrorOut, RefusedCallError
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import (
     FILTERS,
     LIMITED_POLICIES,
-    PAGE,
     IdempotencyKey,
     JobId,
     PageLimit,
@@ -27,11 +26,12 @@ from schedules.mcp.tools.arguments import (
     TextList,
     Timezone,
     create,
-    page_problem,
+    page_of,
     read_filter,
 )
+from schedules.mcp.tools.history import known_job
 from schedules.mcp.tools.triggers import TriggerConfig, TriggerType, local_text, read_trigger, zone_notes
-from schedules.result import Code, Err, Ok, invalid
+from schedules.result import Code, Err, RefusedError, invalid
 from schedules.services.job_list import read_jobs
 from schedules.services.jobs.validation import usable_tasks
 from schedules.services.permissions import read_activity
@@ -86,12 +86,10 @@ def schedule_job(
     made = create(
         when, policies, zone, profile=profile, idempotency_key=idempotency_key, request=request, **fields
     )
-    match made:
-        case Ok(scheduled):
-            notes = zone_notes(profile, timezone, local_text(trigger_type, trigger_config))
-            return {**answers.job_out(scheduled.job), **answers.advice_on(scheduled, *notes)}
-        case error:
-            return refusal_of(error, request | {"timezone": zone, "tasks": _usable_names(actor)})
+    if isinstance(made, Err):
+        raise RefusedCallError(made, {"timezone": zone, "tasks": _usable_names(actor)})
+    notes = zone_notes(profile, timezone, local_text(trigger_type, trigger_config))
+    return {**answers.job_out(made.value.job), **answers.advice_on(made.value, *notes)}
 
 
 def list_jobs(
@@ -103,37 +101,27 @@ def list_jobs(
     "failed" since "7 days ago". `outcome` and `error` are those of the last run. To see coming runs, use
     `upcoming`.
     """
-    size, start = PAGE if limit is None else limit, offset or 0
     actor = current_actor()
     query = read_filter(actor, filters)
-    if isinstance(query, Err):
-        return refusal_of(query, filters)
-    if problem := page_problem(size, start):
-        return refusal_of(problem, filters)
-    return jobs_out(read_jobs(actor, query.value, summary_rows, size=size, start=start))
+    size, start = page_of(limit, offset)
+    return jobs_out(read_jobs(actor, query, summary_rows, size=size, start=start))
 
 
 def cancel_job(job_id: JobId) -> CancelOut:
     """End a job for good; a run in progress finishes. To stop it for a while, use pause_job. restore_job
     undoes this.
     """
-    actor = current_actor()
-    match services.cancel(actor, job_id):
-        case Ok():
-            return {"cancelled": True, "job_id": job_id}
-        case Err(code=Code.JOB_ALREADY_CANCELLED):
-            return {"cancelled": True, "job_id": job_id}
-        case error:
-            return cancel_refusal_of(error, {"job_id": job_id})
+    cancelled = services.cancel(current_actor(), job_id)
+    if isinstance(cancelled, Err) and cancelled.code != Code.JOB_ALREADY_CANCELLED:
+        raise RefusedError(cancelled)
+    return {"cancelled": True, "job_id": job_id}
 
 
 def job_status(job_id: JobId) -> StatusOut | ErrorOut:
     """Show one job: schedule, next runs, arguments, policies, last error, and its last ten runs ("did it
     run?"). To explain one run, use `why`.
     """
-    job = current_actor().jobs_with_trash().find(job_id)
-    if job is None:
-        return refusal_of(services.permissions.not_found(job_id), {"job_id": job_id})
+    job = known_job(current_actor(), job_id)
     read_activity(job)
     return status_out(job)
 

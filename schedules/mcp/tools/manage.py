@@ -11,7 +11,7 @@ from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.answers import refusals
 from schedules.mcp.answers.jobs import reminder_out
-from schedules.mcp.answers.refusals import refusal_of
+from schedules.mcp.answers.refusals import expect
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import (
     POLICIES,
@@ -26,7 +26,7 @@ from schedules.mcp.tools.arguments import (
 )
 from schedules.mcp.tools.triggers import Config, changed_trigger
 from schedules.models import Job
-from schedules.result import Code, Err, Ok, Result, invalid, operation
+from schedules.result import Code, Err, Ok, RefusedError, Result, invalid
 from schedules.secrets import masking
 from schedules.services.activity import summary_of
 from schedules.services.jobs.copying import copy_job as copy
@@ -77,31 +77,23 @@ def update_job(
 ) -> Any:
     """Change a pending or paused job; what is left out stays. Id and history are kept."""
     actor = current_actor()
-    job = actor.jobs().find(job_id)
-    if job is None:
-        return refusal_of(not_found(job_id), {"job_id": job_id})
+    job = _job_of(actor, job_id)
     if answer is not None:
-        answered = answer_in_words(actor, job.public_id, answer)
-        if isinstance(answered, Err):
-            return refusal_of(answered, {"job_id": job_id})
+        answered = expect(answer_in_words(actor, job.public_id, answer))
         rest = (name, args, kwargs, trigger_type, trigger_config, timezone)
         if not others and all(each is None for each in rest):
-            return changed_out(answered.value.job)
+            return changed_out(answered.job)
         job.refresh_from_db()
     given = {"name": name, "args": args, "kwargs": kwargs, "timezone": timezone, **others}
-    changes = _read_changes(job, given, trigger_type, trigger_config)
-    request = _request(job, given, trigger_type, trigger_config)
-    if isinstance(changes, Err):
-        return refusal_of(changes, request)
+    quoted = {"task": job.task, "timezone": timezone or job.timezone}
+    changes = expect(_read_changes(job, given, trigger_type, trigger_config), **quoted)
     if name is None and job.name == name_of_job(job):
         # A derived name follows the arguments that it was derived from.
-        changes.value["name"] = name_of_job(job, **changes.value)
-    edited = services.edit(actor, job.public_id, seen=job, **changes.value)
-    if isinstance(edited, Err):
-        return refusal_of(edited, request)
-    is_renamed = changes.value.get("name", job.name) != job.name
-    out = changed_out(edited.value, services.look_alike(actor, edited.value) if is_renamed else None)
-    return _with_pause_warning(edited.value, out)
+        changes["name"] = name_of_job(job, **changes)
+    edited = expect(services.edit(actor, job.public_id, seen=job, **changes), **quoted)
+    is_renamed = changes.get("name", job.name) != job.name
+    out = changed_out(edited, services.look_alike(actor, edited) if is_renamed else None)
+    return _with_pause_warning(edited, out)
 
 
 def copy_job(
@@ -120,25 +112,23 @@ def copy_job(
     description. Change the rest with update_job.
     """
     actor = current_actor()
+    job = _job_of(actor, job_id)
+    given = {"name": name, "kwargs": kwargs, "timezone": timezone, "tags": tags}
+    quoted = {"task": job.task, "timezone": timezone or job.timezone}
+    changes = expect(_read_changes(job, given, trigger_type, trigger_config), **quoted)
+    changes["name"] = name or _name_of_copy(job, changes)
+    when = {"trigger_type": trigger_type, "trigger_config": trigger_config or {}}
+    request = {"job_id": job.public_id, **given, **when}
+    copied = copy(actor, job, changes, idempotency_key=idempotency_key, request=request)
+    made = expect(copied, **quoted)
+    return {**answers.job_out(made.job), **answers.advice_on(made)}
+
+
+def _job_of(actor: services.Actor, job_id: str) -> Job:
     job = actor.jobs().find(job_id)
     if job is None:
-        return refusal_of(not_found(job_id), {"job_id": job_id})
-    given = {"name": name, "kwargs": kwargs, "timezone": timezone, "tags": tags}
-    changes = _read_changes(job, given, trigger_type, trigger_config)
-    details = _request(job, given, trigger_type, trigger_config)
-    if isinstance(changes, Err):
-        return refusal_of(changes, details)
-    changes.value["name"] = name or _name_of_copy(job, changes.value)
-    request = given | {
-        "job_id": job.public_id,
-        "trigger_type": trigger_type,
-        "trigger_config": trigger_config or {},
-    }
-    match copy(actor, job, changes.value, idempotency_key=idempotency_key, request=request):
-        case Ok(copied):
-            return {**answers.job_out(copied.job), **answers.advice_on(copied)}
-        case error:
-            return refusal_of(error, details)
+        raise RefusedError(not_found(job_id))
+    return job
 
 
 def _name_of_copy(job: Job, changes: Columns) -> str:
@@ -170,20 +160,6 @@ def _read_changes(
     return with_given(trigger.value, changes)
 
 
-def _request(
-    job: Job, given: Mapping[str, Any], trigger_type: str | None, config: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    """Return what a refusal may quote."""
-    return {
-        "job_id": job.public_id,
-        "task": job.task,
-        "trigger_type": trigger_type,
-        "trigger_config": config or {},
-        "timezone": given["timezone"] or job.timezone,
-        "max_runs": given.get("max_runs"),
-    }
-
-
 def pause_job(
     job_id: JobId,
     until: Annotated[
@@ -200,10 +176,8 @@ def pause_job(
     """
     actor = current_actor()
     zone = "" if until is None else zone_of_job(actor, job_id)
-    end = operation(read_pause_end)(until, zone, clock.now())
-    if isinstance(end, Err):
-        return refusal_of(end, {"job_id": job_id})
-    return _changed(services.pause(actor, job_id, reason=reason or "", until=end.value), job_id)
+    end = read_pause_end(until, zone, clock.now())
+    return changed_out(expect(services.pause(actor, job_id, reason=reason or "", until=end)))
 
 
 def resume_job(job_id: JobId) -> Any:
@@ -216,7 +190,7 @@ def resume_job(job_id: JobId) -> Any:
             return {"error": refusals.nothing_to_resume(result, way_out)}
         case Err(state=Job.Status.PENDING) if job := actor.jobs().find(job_id):
             result = Ok(job)
-    return _changed(result, job_id)
+    return changed_out(expect(result))
 
 
 def skip_runs(
@@ -238,20 +212,14 @@ def skip_runs(
     actor, now = current_actor(), clock.now()
     job = actor.jobs().find(job_id) if dates else None
     zone = job.timezone if job else actor.read_profile().zone
-    read = operation(days_and_slots)(dates or [], zone, now)
-    if isinstance(read, Err):
-        return refusal_of(read, {"job_id": job_id})
-    days, slots = read.value
+    days, slots = days_and_slots(dates or [], zone, now)
     notes = _without_runs(job, days, now) if job and not undo else {}
     if job and notes and not slots and notes.keys() == set(days):
         read_activity(job)
-        skipped: Result[Job] = Ok(job)
     else:
         kept = [day for day in days if day not in notes]
-        skipped = services.skip(actor, job_id, kept, slots, undo=bool(undo))
-    if isinstance(skipped, Err):
-        return refusal_of(skipped, {"job_id": job_id})
-    out = changed_out(skipped.value) | {"skips": answers.skips_of(skipped.value)}
+        job = expect(services.skip(actor, job_id, kept, slots, undo=bool(undo)))
+    out = changed_out(job) | {"skips": answers.skips_of(job)}
     return _with_warnings(out, *notes.values(), out.get("warning"))
 
 
@@ -271,13 +239,8 @@ def _without_runs(job: Job, days: Sequence[date], now: datetime) -> dict[date, s
 
 def restore_job(job_id: JobId) -> Any:
     """Bring back a job after cancel_job or delete_schedule. Runs that it has missed are skipped."""
-    restored = services.restore(current_actor(), job_id)
-    out = _changed(restored, job_id)
-    return _with_pause_warning(restored.value, out) if isinstance(restored, Ok) else out
-
-
-def _changed(result: Result[Job], job_id: str) -> Any:
-    return changed_out(result.value) if isinstance(result, Ok) else refusal_of(result, {"job_id": job_id})
+    job = expect(services.restore(current_actor(), job_id))
+    return _with_pause_warning(job, changed_out(job))
 
 
 def changed_out(job: Job, look_alike: Any = None) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from schedules.mcp import answers
-from schedules.mcp.answers.refusals import refusal_of
+from schedules.mcp.answers.refusals import RefusedCallError
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import FILTERS, Group, TextList, ZoneText, checked_filters
-from schedules.result import Err
+from schedules.result import Err, expect
 from schedules.services.jobs import many
 
 NEXT_STEP = "Nothing has been changed. Show this to the user; if they agree, repeat the call with confirm, within ten minutes."
@@ -43,14 +43,9 @@ def bulk_jobs(
     reminders to 9:00"). The first call only answers what it would change: show that to the user, then repeat
     the call with `confirm`. For one job, use pause_job, cancel_job or update_job.
     """
-    checked = checked_filters(request)
-    if isinstance(checked, Err):
-        return refusal_of(checked, request)
-    given = checked.value | {"until": until, "reason": reason}
-    changed = many.change_jobs(current_actor(), action, confirm=confirm, **given)
-    if isinstance(changed, Err):
-        return refusal_of(changed, request)
-    out = {name: value for name, value in answers.printable(changed.value).items() if value is not None}
+    given = checked_filters(request) | {"until": until, "reason": reason}
+    changed = expect(many.change_jobs(current_actor(), action, confirm=confirm, **given))
+    out = {name: value for name, value in answers.printable(changed).items() if value is not None}
     if not out["is_done"]:
         out["next_step"] = NEXT_STEP if out["count"] else NOTHING
     elif "undo" in out:
@@ -77,5 +72,5 @@ def undo_change(
     """
     undone = many.undo_change(current_actor(), change=change)
     if isinstance(undone, Err):
-        return refusal_of(undone, {"job_id": undone.subject})
+        raise RefusedCallError(undone, {"job_id": undone.subject})
     return answers.printable(undone.value)

@@ -4,13 +4,14 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
 from schedules import clock
 from schedules.mcp import answers
-from schedules.result import Code, Err, Ok, Result, invalid
+from schedules.result import Code, Err, Ok, Result, expect, invalid
 from schedules.when.periods import Period, ends_of, parse_period
 from schedules.when.phrases import (
     NotUnderstoodError,
@@ -146,18 +147,11 @@ To = Annotated[str | None, Field(description="End, included, like tomorrow morni
 
 def read_period(
     first: str | None, last: str | None, zone: str, now: datetime, *, past: bool = False, field: str = "from"
-) -> Result[tuple[datetime | None, datetime | None]]:
+) -> tuple[datetime | None, datetime | None]:
     """Return the start of `from` and the end of `to`; a day or period alone is whole."""
     periods: dict[str, Period] = {}
     for name, text in ((field, first), ("to", last)):
-        if text is None:
-            continue
-        period = _read(text, zone, now, name, past=past)
-        if isinstance(period, Err):
-            return period
-        periods[name] = period.value
-    return Ok(ends_of(periods.get(field), periods.get("to")))
-
-
-def _read(text: str, zone: str, now: datetime, field: str, *, past: bool) -> Result[Period]:
-    return read_with(lambda: parse_period(text, now=now, timezone=zone, past=past), text, zone, field)
+        if text is not None:
+            parse = partial(parse_period, text, now=now, timezone=zone, past=past)
+            periods[name] = expect(read_with(parse, text, zone, name))
+    return ends_of(periods.get(field), periods.get("to"))

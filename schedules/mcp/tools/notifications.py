@@ -24,13 +24,12 @@ from schedules.mcp.answers.notifications import (
     later_out,
     listed_out,
     listed_rows,
-    refusal_of,
     server_refusal_of,
 )
+from schedules.mcp.answers.refusals import RefusedCallError, expect
 from schedules.mcp.auth import current_actor, orm
 from schedules.mcp.tools.arguments import (
     LIMITED_POLICIES,
-    PAGE,
     RETRIES,
     Group,
     IdempotencyKey,
@@ -45,13 +44,13 @@ from schedules.mcp.tools.arguments import (
     create,
     derived_name,
     once,
-    page_problem,
+    page_of,
 )
 from schedules.mcp.tools.moments import read_one_moment
 from schedules.mcp.tools.triggers import read_trigger, zone_notes
 from schedules.models import Execution, Job, Profile
 from schedules.models.counting import COUNTED
-from schedules.result import Code, Err, Kind, Ok, Result, invalid
+from schedules.result import Code, Err, Kind, RefusedError, Result, invalid
 from schedules.services.jobs.prompt_list import unsent_notifications
 from schedules.services.people.channels import place_of
 from schedules.services.runs.actions import run_of
@@ -112,11 +111,8 @@ async def send_push_notification(
     content = await orm(_content)(profile, message, notification_topic, options)
     # There is no job whose facts placeholders could name.
     if problems := task.check([], content, are_filled=True):
-        return refusal_of(invalid("kwargs", problems[0]), {})
-    started = await orm(services.begin_push)(actor, content)
-    if isinstance(started, Err):
-        return refusal_of(started, {})
-    push = started.value
+        raise RefusedError(invalid("kwargs", problems[0]))
+    push = expect(await orm(services.begin_push)(actor, content))
     try:
         sent = await task.call(run_of(push), [], content)
     except (Final, RetryLater) as error:
@@ -177,11 +173,7 @@ def schedule_notification(
         task="notify",
         kwargs=content,
     )
-    match made:
-        case Ok(scheduled):
-            return later_out(scheduled, delay, *zone_notes(profile, timezone, datetime))
-        case error:
-            return refusal_of(error, {"timezone": zone})
+    return later_out(expect(made, timezone=zone), delay, *zone_notes(profile, timezone, datetime))
 
 
 def schedule_cron_notification(
@@ -206,9 +198,8 @@ def schedule_cron_notification(
     zone = timezone if timezone is not None else zone_in_cron or profile.timezone
     if timezone is None and not zone:
         raise MissingArgumentError("timezone", "The user has set no zone: ask where they live.")
-    request = {"timezone": zone, "cron": cron}
     if zone_in_cron not in (None, zone):
-        return refusal_of(invalid("cron", f"its zone is not the timezone {zone}: give one of them"), request)
+        raise RefusedError(invalid("cron", f"its zone is not the timezone {zone}: give one of them"))
     expression = zoned["cron"] if zoned else cron
     content = _content(profile, message, notification_topic, options)
     made = create(
@@ -231,7 +222,7 @@ def schedule_cron_notification(
         kwargs=content,
         label=label or "",
     )
-    return cron_out(made.value) if isinstance(made, Ok) else refusal_of(made, request)
+    return cron_out(expect(made, timezone=zone))
 
 
 def list_scheduled_notifications(
@@ -242,9 +233,7 @@ def list_scheduled_notifications(
     """List the notifications still to be sent, with their ids. `count` counts up to 10,000. To search or see past
     ones, use list_jobs.
     """
-    size, start = PAGE if limit is None else limit, offset or 0
-    if problem := page_problem(size, start):
-        return refusal_of(problem, {})
+    size, start = page_of(limit, offset)
     if notification_topic is not None and not re.fullmatch(limits.TOPIC_PATTERN, notification_topic):
         return {"schedules": [], "count": 0}
     page, count = unsent_notifications(
@@ -266,7 +255,7 @@ def get_current_time(
     try:
         zone = load_zone(name)
     except TriggerError as error:
-        return refusal_of(invalid(error.field, error.reason), {"timezone": name})
+        raise RefusedCallError(invalid(error.field, error.reason), {"timezone": name}) from error
     now = clock.now()
     there = now.astimezone(zone)
     return {
@@ -304,16 +293,12 @@ def pause_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:
     """Pause a notification until resume_schedule is called; what falls into the pause is not sent. To pause
     until a time, use pause_job.
     """
-    actor = current_actor()
-    result = services.pause(actor, schedule_id)
-    return _changed(result, schedule_id, paused=True)
+    return _changed(services.pause(current_actor(), schedule_id), schedule_id, paused=True)
 
 
 def resume_schedule(schedule_id: ScheduleId) -> ChangedOut | RefusedOut:
     """End the pause of a notification: it goes on with its next scheduled time. Harmless if repeated."""
-    actor = current_actor()
-    result = services.resume(actor, schedule_id)
-    return _changed(result, schedule_id, paused=False)
+    return _changed(services.resume(current_actor(), schedule_id), schedule_id, paused=False)
 
 
 def delete_schedule(
@@ -337,13 +322,10 @@ def delete_schedule(
             "the database did not answer, so this may or may not have been done: look before you repeat it."
         )
         return failed(f"Failed to delete schedule: {reason}", schedule_id)
-    match deleted:
-        case Ok(job):
-            confirmation = f"Schedule {job.public_id} deleted successfully"
-            undo = answers.restore_call(job.public_id)
-            return {"success": True, "schedule_id": job.public_id, "confirmation": confirmation, "undo": undo}
-        case error:
-            return refusal_of(error, {"schedule_id": schedule_id})
+    job_id = expect(deleted).public_id
+    confirmation = f"Schedule {job_id} deleted successfully"
+    undo = answers.restore_call(job_id)
+    return {"success": True, "schedule_id": job_id, "confirmation": confirmation, "undo": undo}
 
 
 def _changed(result: Result[Job], schedule_id: str, *, paused: bool) -> ChangedOut | RefusedOut:
@@ -356,7 +338,7 @@ def _changed(result: Result[Job], schedule_id: str, *, paused: bool) -> ChangedO
             way_out = "To do so, delete it with delete_schedule and schedule it anew."
             return failed(refusals.nothing_to_resume(error, way_out), schedule_id)
         case Err() as error:
-            return refusal_of(error, {"schedule_id": schedule_id})
+            raise RefusedError(error)
     done = "paused" if paused else "resumed"
     return {
         "success": True,

@@ -7,11 +7,10 @@ from pydantic import Field
 
 from schedules import clock, services
 from schedules.mcp import answers
-from schedules.mcp.answers.refusals import refusal_of
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import ZoneText
 from schedules.models import Profile
-from schedules.result import Ok, invalid
+from schedules.result import RefusedError, expect, invalid
 from schedules.services import Actor
 from schedules.services.people.channels import channel_names
 from schedules.services.people.holidays import calendar_titles
@@ -48,13 +47,9 @@ def set_preferences(
         "quiet_hours": quiet_hours,
     }
     if all(value is None for value in request.values()):
-        missing = invalid("preferences", "give timezone, topic, failure_topic or quiet_hours")
-        return refusal_of(missing, request)
-    match services.set_preferences(current_actor(), **request):
-        case Ok(profile):
-            return preferences_out(profile, is_moved=bool(timezone))
-        case error:
-            return refusal_of(error, request)
+        raise RefusedError(invalid("preferences", "give timezone, topic, failure_topic or quiet_hours"))
+    profile = expect(services.set_preferences(current_actor(), **request))
+    return preferences_out(profile, is_moved=bool(timezone))
 
 
 def preferences_out(profile: Profile, *, is_moved: bool = False) -> dict[str, Any]:

@@ -11,16 +11,14 @@ from schedules.mcp import answers
 from schedules.mcp.answers.prompts import (
     ClaimOut,
     CompleteOut,
-    claim_refusal_of,
-    completion_refusal_of,
     edited_text,
     line_rows,
     not_editable_text,
     prompt_out,
-    refusal_of,
     scheduled_text,
     task_lines,
 )
+from schedules.mcp.answers.refusals import RefusedCallError, expect
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import (
     IdempotencyKey,
@@ -82,9 +80,7 @@ def schedule(
         task="prompt",
         kwargs={"prompt": prompt},
     )
-    if isinstance(made, Err):
-        return refusal_of(made, {"at": at, "prompt": prompt, "timezone": zone})
-    return scheduled_text(made.value, *zone_notes(profile, timezone, at))
+    return scheduled_text(expect(made, timezone=zone), *zone_notes(profile, timezone, at))
 
 
 def schedule_list(
@@ -137,21 +133,17 @@ def schedule_edit(
     actor = current_actor()
     if at is None and prompt is None:
         return "Error: provide at least one of 'at' or 'prompt' to edit."
-    job = _find(actor, id)
-    if isinstance(job, Err):
-        return refusal_of(job, {})
+    job = expect(find_prompt(actor, id))
     if job is None or job.status != Job.Status.PENDING:
         return not_editable_text(id, job, "edited")
     changes: dict[str, Any] = {}
     if at is not None:
-        moment = read_moment(at, job.timezone, clock.now(), "at")
-        if isinstance(moment, Err):
-            return refusal_of(moment, {"at": at})
+        moment = expect(read_moment(at, job.timezone, clock.now(), "at"))
         if job.trigger_type != Job.TriggerType.ONCE:
             return (
                 f"Error: task #{job.pk} repeats; use update_job with {job.public_id} to change its schedule."
             )
-        changes["run_at"] = moment.value
+        changes["run_at"] = moment
     if prompt is not None:
         changes |= {"args": [], "kwargs": {"prompt": prompt}}
         # Keep a name that the user chose.
@@ -162,7 +154,7 @@ def schedule_edit(
         case Ok(changed):
             return edited_text(changed, at, prompt)
         case Err(code=Code.INVALID) as error:
-            return refusal_of(error, {"at": at, "prompt": prompt, "timezone": job.timezone})
+            raise RefusedCallError(error, {"timezone": job.timezone})
         case _:
             return not_editable_text(id, job, "edited")
 
@@ -170,13 +162,9 @@ def schedule_edit(
 def schedule_cancel(id: TaskId) -> str:  # noqa: A002  (the name in the contract)
     """Cancel a pending prompt, so that it never reaches an agent. restore_job undoes this."""
     actor = current_actor()
-    job = _find(actor, id)
-    if isinstance(job, Err):
-        return refusal_of(job, {})
-    if job is not None:
-        match services.cancel(actor, job.public_id, only=(Job.Status.PENDING,)):
-            case Ok():
-                return f"Cancelled task #{job.pk}."
+    job = expect(find_prompt(actor, id))
+    if job and isinstance(services.cancel(actor, job.public_id, only=(Job.Status.PENDING,)), Ok):
+        return f"Cancelled task #{job.pk}."
     return not_editable_text(id, job, "cancelled")
 
 
@@ -191,12 +179,9 @@ def claim_prompts(
     minutes = 15.0 if lease_minutes is None else lease_minutes
     # The service refuses a lease that is too long; this only avoids an overflow.
     lease = timedelta(minutes=minutes) if 0 <= minutes <= 10**6 else timedelta(0)
-    match services.claim_prompts(actor, limit=1 if limit is None else limit, lease=lease):
-        case Ok(rows):
-            zone = actor.read_profile().zone
-            return {"prompts": [prompt_out(row, zone) for row in rows]}
-        case error:
-            return claim_refusal_of(error, {})
+    rows = expect(services.claim_prompts(actor, limit=1 if limit is None else limit, lease=lease))
+    zone = actor.read_profile().zone
+    return {"prompts": [prompt_out(row, zone) for row in rows]}
 
 
 def complete_prompt(
@@ -205,16 +190,8 @@ def complete_prompt(
     error: Annotated[str | None, Field(description="Why it could not be carried out.")] = None,
 ) -> CompleteOut:
     """Report a claimed prompt as done, or as failed with an error. Call this once, before the lease ends."""
-    match services.complete_prompt(current_actor(), execution_id, result=result, error=error):
-        case Ok(row):
-            return {"completed": True, "execution_id": execution_id, "status": row.status}
-        case refusal:
-            return completion_refusal_of(refusal, {"execution_id": execution_id})
-
-
-def _find(actor: services.Actor, reference: str) -> Job | Err | None:
-    prompt = find_prompt(actor, reference)
-    return prompt.value if isinstance(prompt, Ok) else prompt
+    row = expect(services.complete_prompt(current_actor(), execution_id, result=result, error=error))
+    return {"completed": True, "execution_id": execution_id, "status": row.status}
 
 
 def _read_bound(text: str, zone: str, *, is_end: bool) -> datetime | None:

@@ -9,12 +9,12 @@ from pydantic import Field, StrictBool
 
 from schedules import clock, engine, services
 from schedules.mcp import answers
-from schedules.mcp.answers.refusals import refusal_of
+from schedules.mcp.answers.refusals import check, expect
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import Number, Query, TaskName, Timezone, Whole, read_filter
 from schedules.mcp.tools.moments import From, To, read_period
 from schedules.mcp.tools.triggers import Config, TriggerType, local_text, read_trigger, zone_notes
-from schedules.result import Code, Err, invalid, sentence
+from schedules.result import Code, Err, RefusedError, invalid, sentence
 from schedules.services.jobs.agenda import MAX_LINES, Line, read_agenda
 from schedules.services.jobs.chains import conditions_of
 from schedules.services.jobs.forecasts import words_of
@@ -45,25 +45,19 @@ def preview_schedule(
     actor, now = current_actor(), clock.now()
     profile = actor.read_profile()
     zone = timezone if timezone is not None else profile.zone
-    request = {"trigger_type": trigger_type, "trigger_config": trigger_config, "timezone": zone}
     number = 5 if count is None else count
     if not 1 <= number <= MAX_RUNS:
-        return refusal_of(invalid("count", f"choose 1 to {MAX_RUNS}"), request)
-    columns = read_trigger(trigger_type, trigger_config, zone, now)
-    if isinstance(columns, Err):
-        if columns.code != Code.NEVER_RUNS:
-            return refusal_of(columns, request)
-        never = [sentence(columns.reasons)]
+        raise RefusedError(invalid("count", f"choose 1 to {MAX_RUNS}"))
+    read = read_trigger(trigger_type, trigger_config, zone, now)
+    if isinstance(read, Err) and read.code == Code.NEVER_RUNS:
+        never = [sentence(read.reasons)]
         return {"description": "Never", "timezone": zone, "next_runs": [], "warnings": never}
-    if columns.value["every"] and (problem := interval_problem(actor, columns.value["every"])):
-        return refusal_of(problem, request)
-    preview = services.preview(actor.user.pk, columns.value, now, number)
-    if isinstance(preview, Err):
-        return refusal_of(preview, request)
-    shown = preview.value
+    columns = expect(read, timezone=zone)
+    check(interval_problem(actor, columns["every"]) if columns["every"] else None)
+    shown = expect(services.preview(actor.user.pk, columns, now, number), timezone=zone)
     if not shown.next_runs and not shown.waits_for:
         past = f"the moment is in the past (now {answers.iso(now, zone)})"
-        return refusal_of(invalid("run_at", past), request)
+        raise RefusedError(invalid("run_at", past))
     notes = zone_notes(profile, timezone, local_text(trigger_type, trigger_config))
     return {
         "description": shown.description,
@@ -89,29 +83,23 @@ def upcoming(
     zone = profile.zone
     if hours is not None and (to is not None or not 0 < hours <= MAX_HOURS):
         why = "give hours or to" if to is not None else f"choose more than 0 and at most {MAX_HOURS}"
-        return refusal_of(invalid("hours", why), {})
+        raise RefusedError(invalid("hours", why))
     jobs = read_filter(actor, {"query": query, "task": task})
-    if isinstance(jobs, Err):
-        return refusal_of(jobs, {"task": task})
-    period = read_period(from_, to, zone, now)
-    if isinstance(period, Err):
-        return refusal_of(period, {})
-    since, until = period.value
+    since, until = read_period(from_, to, zone, now)
     if hours is not None or until is None:
         default_period = USUAL_PERIOD if rehearse else DEFAULT_PERIOD
         until = (since or now) + (default_period if hours is None else timedelta(hours=hours))
-    if problem := _period_problem(since or now, until, now, zone):
-        return refusal_of(problem, {})
+    check(_period_problem(since or now, until, now, zone))
     out: dict[str, Any] = {}
     warnings = [] if answers.is_worker_running() else [answers.NO_WORKER]
     if rehearse:
-        outlook = read_outlook(actor, jobs.value, now, since=since, until=until)
+        outlook = read_outlook(actor, jobs, now, since=since, until=until)
         lines, count = outlook.lines[:MAX_LINES], outlook.count
         details = answers.printable(outlook_json(outlook, zone, MAX_LINES))
         out["rehearsal"] = {name: value for name, value in details.items() if value or name == "left_out"}
         warnings += notes_on(outlook)
     else:
-        agenda = read_agenda(actor, jobs.value, now, since=since, until=until)
+        agenda = read_agenda(actor, jobs, now, since=since, until=until)
         lines, count = list(agenda.lines), agenda.count
         if agenda.is_cut:
             cut = f"Only the first {len(lines)} jobs are listed"

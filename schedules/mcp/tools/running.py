@@ -10,11 +10,11 @@ from pydantic import Field
 
 from schedules import services
 from schedules.mcp import answers
-from schedules.mcp.answers.refusals import refusal_of
+from schedules.mcp.answers.refusals import expect
 from schedules.mcp.auth import current_actor, orm
 from schedules.mcp.tools.arguments import JobId, Number, derived_name
 from schedules.models import Execution
-from schedules.result import Err, Ok, Result, invalid
+from schedules.result import RefusedError, invalid
 from schedules.services.documents import masked_run
 from schedules.services.jobs.validation import usable_tasks
 from schedules.services.run_list import read_again, status_of
@@ -32,9 +32,7 @@ async def run_job(job_id: JobId, context: Context[Any, Any], wait_seconds: Wait 
     """Run a job once, now, even if it is paused; its schedule stays. Every call starts another run. Ask job_status
     for a result that takes longer.
     """
-    return await _run(
-        lambda: services.run_now(current_actor(), job_id), {"job_id": job_id}, wait_seconds, context
-    )
+    return await _run(lambda: expect(services.run_now(current_actor(), job_id)), wait_seconds, context)
 
 
 async def run_task(
@@ -46,35 +44,28 @@ async def run_task(
     """Run a task once, now, without a schedule ("run the backup now"). If it has a job, use run_job. Every call
     starts another run.
     """
-    request: dict[str, Any] = {"task": task}
 
-    def start() -> Result[Execution]:
+    def start() -> Execution:
         actor = current_actor()
-        request["tasks"] = [usable.name for usable in usable_tasks(actor)]
         arguments = actor.read_profile().with_default_place(task, (), kwargs or {})
         name = derived_name(task, arguments) or task
-        return services.run_task(actor, {"name": name, "task": task, "kwargs": arguments})
+        made = services.run_task(actor, {"name": name, "task": task, "kwargs": arguments})
+        return expect(made, tasks=[usable.name for usable in usable_tasks(actor)])
 
-    return await _run(start, request, wait_seconds, context)
+    return await _run(start, wait_seconds, context)
 
 
 async def _run(
-    start: Callable[[], Result[Execution]],
-    request: dict[str, Any],
+    start: Callable[[], Execution],
     wait_seconds: float | None,
     context: Context[Any, Any],
 ) -> Any:
     """Start a run, and wait for its result if that is requested."""
     wait = 0.0 if wait_seconds is None else wait_seconds
     if not 0 <= wait <= MAX_WAIT_SECONDS:
-        return refusal_of(invalid("wait_seconds", f"choose 0 to {MAX_WAIT_SECONDS}"), request)
-
-    def started() -> tuple[int, Any]:
-        run = start()
-        return (0, refusal_of(run, request)) if isinstance(run, Err) else (run.value.pk, _run_out(run.value))
-
-    run_id, answer = await orm(started)()
-    if not run_id or not wait:
+        raise RefusedError(invalid("wait_seconds", f"choose 0 to {MAX_WAIT_SECONDS}"))
+    run_id, answer = await orm(lambda: _started(start()))()
+    if not wait:
         return answer
     for step in range(math.ceil(wait / POLL_SECONDS)):
         status = await orm(status_of)(run_id)
@@ -83,6 +74,10 @@ async def _run(
         await context.report_progress(step * POLL_SECONDS, wait, f"The run is {status}.")
         await asyncio.sleep(POLL_SECONDS)
     return await orm(lambda: _run_out(read_again(run_id)))()
+
+
+def _started(run: Execution) -> tuple[int, dict[str, Any]]:
+    return run.pk, _run_out(run)
 
 
 def _run_out(run: Execution) -> dict[str, Any]:
@@ -94,8 +89,5 @@ def stop_agents() -> Any:
     """Stop all agents of the user at once ("stop everything!"): prompts that they work on end, and none is started. Only a person
     can let them work again, on the page Agents.
     """
-    match agent_stops.stop_agents(current_actor()):
-        case Ok(stopped):
-            return {"runs_ended": stopped.runs + stopped.leases}
-        case error:
-            return refusal_of(error, {})
+    stopped = expect(agent_stops.stop_agents(current_actor()))
+    return {"runs_ended": stopped.runs + stopped.leases}
