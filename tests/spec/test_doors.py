@@ -68,10 +68,10 @@ def doors(owner: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> It
 
     def form(job: Job, field: str, value: Any) -> str:
         calendars = {"DE-BY": "Bavaria"}
-        blank = JobForm(None, zone="UTC", job=job, calendars=calendars)
+        blank = JobForm(None, zone="UTC", job=job, calendars=lambda: calendars)
         typed = [each for each in value if each] if field == "calendars" else text_of(value)
         data = {each.name: each.value() for each in blank if each.value() is not None} | {field: typed}
-        filled = JobForm(data, zone="UTC", job=job, calendars=calendars)
+        filled = JobForm(data, zone="UTC", job=job, calendars=lambda: calendars)
         if filled.is_valid():
             assert isinstance(edit(Actor(owner), job.public_id, **filled.changes()), Ok)
         return unescape(filled.errors.as_text())

@@ -1,7 +1,7 @@
 """The form of the pages that create and edit a job."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -60,7 +60,7 @@ class JobForm(WhenForm):
         job: Job | None = None,
         is_copy: bool = False,
         tasks: Sequence[registry.Task] | None = None,
-        calendars: Mapping[str, str] | None = None,
+        calendars: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         initial: dict[str, Any] = {
             "timezone": zone,
@@ -85,11 +85,6 @@ class JobForm(WhenForm):
         if self.job and registry.get(self.job.task) is None:
             choices.append((self.job.task, f"{self.job.task} (not installed)"))
         self.fields["task"].choices = choices  # type: ignore[attr-defined]
-        if task := registry.get(self["task"].value() or ""):
-            for name, value in policy_defaults(task.name).items():
-                if isinstance(value, timedelta | int) and not isinstance(value, bool):
-                    shown = durations.typed(value) if isinstance(value, timedelta) else value
-                    self.fields[name].widget.attrs["placeholder"] = shown
 
     def options(self) -> list[dict[str, Any]]:
         """Return each task with its own fields; the page shows those of the chosen task."""
@@ -132,6 +127,11 @@ class JobForm(WhenForm):
 
     def policies(self) -> list[list[forms.BoundField]]:
         """Return the fields of the policies: numbers and durations, which are in two columns, and the others."""
+        if task := registry.get(self["task"].value() or ""):
+            for name, value in policy_defaults(task.name).items():
+                if isinstance(value, timedelta | int) and not isinstance(value, bool):
+                    shown = durations.typed(value) if isinstance(value, timedelta) else value
+                    self.fields[name].widget.attrs["placeholder"] = shown
         short = ("attempts", "backoff", "timeout", "pause_after_failures")
         return [
             [self[name] for name in names]

@@ -1,8 +1,8 @@
 """The form of a schedule: its text becomes a trigger, and the options of a job get fields from their one description."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from typing import Any, ClassVar
 from zoneinfo import available_timezones
@@ -163,15 +163,21 @@ class WhenForm(OptionsForm):
     clauses: Mapping[str, Any] = {}
     """The other columns that a phrase sets: "until june within 20 minutes"."""
 
-    def __init__(self, *args: Any, calendars: Mapping[str, str] | None = None, **kwargs: Any) -> None:
-        """Offer these calendars, a mapping of names to descriptions."""
+    def __init__(self, *args: Any, calendars: Callable[[], Mapping[str, str]] = dict, **kwargs: Any) -> None:
+        """Offer these calendars, a mapping of names to descriptions, which is read only if it is needed."""
         super().__init__(*args, **kwargs)
-        self.offered = dict(calendars or {})
-        choices = [(name, name if text == name else f"{name}: {text}") for name, text in self.offered.items()]
-        self.fields["calendars"].choices = choices  # type: ignore[attr-defined]
+        self.read_calendars = calendars
+        self.fields["calendars"].choices = self._calendar_choices  # type: ignore[attr-defined]
         # Each is required on its own tab, so none is labelled as optional.
         for name in ("phrase", "every_count", "run_at"):
             self.fields[name].widget.is_required = True
+
+    @cached_property
+    def offered(self) -> Mapping[str, str]:
+        return self.read_calendars()
+
+    def _calendar_choices(self) -> list[tuple[str, str]]:
+        return [(name, name if text == name else f"{name}: {text}") for name, text in self.offered.items()]
 
     @staticmethod
     def zones() -> list[str]:
@@ -208,7 +214,8 @@ class WhenForm(OptionsForm):
             plan = parse_plan(value, now=now, timezone=zone)
             self.skipped_days = plan.skipped_days
             self.clauses = {name: value for name, value in plan.clauses.items() if name != "calendars"}
-            self.calendars_of_phrase = named_calendars(plan.calendars, self.offered)
+            if plan.calendars:
+                self.calendars_of_phrase = named_calendars(plan.calendars, self.offered)
             self.has_start = " starting " in value.lower()
             return plan.trigger
         return self._read_interval(value * UNITS[self.cleaned_data.get("every_unit") or "minutes"], now, zone)

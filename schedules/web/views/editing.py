@@ -52,7 +52,8 @@ ALREADY_CREATED = "You have already created a job with this form. Send it again 
 def preview_form(form: WhenForm, page: Page, job: Job | None = None) -> Preview | None:
     """Preview the schedule in a form, for this job or a new one, or return None if the schedule is invalid."""
     if not form.is_bound:
-        form = WhenForm({"when": "phrase", **form.initial}, calendars=form.offered)
+        offered = form.offered
+        form = WhenForm({"when": "phrase", **form.initial}, calendars=lambda: offered)
     form.is_valid()
     if form.trigger is None:
         return None
@@ -91,7 +92,8 @@ def preview(request: HttpRequest) -> HttpResponse:
         return HttpResponse(status=401)
     page, job_id = page_of(request), request.GET.get("job")
     job = find_job(page.actor, job_id) if job_id else None
-    form = WhenForm(request.GET, calendars=calendar_titles(job.owner_id if job else page.actor.user.pk))
+    owner_id = job.owner_id if job else page.actor.user.pk
+    form = WhenForm(request.GET, calendars=lambda: calendar_titles(owner_id))
     context = {
         "form": form,
         "preview": preview_form(form, page, job),
@@ -132,7 +134,7 @@ class _JobFormPage(FormPageMixin, TemplateView):
             job=self.source,
             is_copy=self.is_copy,
             tasks=usable_tasks(self.actor),
-            calendars=calendar_titles(self._owner_id),
+            calendars=lambda: calendar_titles(self._owner_id),
         )
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

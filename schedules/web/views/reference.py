@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -11,26 +10,7 @@ from django.views.decorators.http import require_safe
 
 from schedules.web.views.page import render_page
 
-
-@dataclass(frozen=True)
-class Operation:
-    """One route of the API, prepared for the page."""
-
-    id: str
-    method: str
-    path: str
-    summary: str
-    description: str
-    scope: str
-    parameters: list[dict[str, Any]]
-    body: list[dict[str, Any]]
-    example: str
-    answers: list[tuple[str, str]]
-
-    @property
-    def fields(self) -> list[dict[str, Any]]:
-        """The parameters, then the fields of the body, required ones first."""
-        return [*self.parameters, *sorted(self.body, key=lambda each: not each["required"])]
+Schema = dict[str, Any]
 
 
 @require_safe
@@ -40,36 +20,44 @@ def page(request: HttpRequest, read_document: Callable[[], str]) -> HttpResponse
 
 
 @cache
-def _groups(text: str) -> dict[str, list[Operation]]:
-    """Return the routes of an OpenAPI document by their tag."""
+def _groups(text: str) -> dict[str, list[Schema]]:
+    """Return the routes of an OpenAPI document by their tag, prepared for the page."""
     document = json.loads(text)
-    schemas = document["components"]["schemas"]
-    groups: dict[str, list[Operation]] = {}
+    groups: dict[str, list[Schema]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             [tag] = operation.get("tags", ["other"])
-            groups.setdefault(tag, []).append(_operation(method, path, operation, schemas))
+            shown = _operation(operation, document["components"]["schemas"])
+            groups.setdefault(tag, []).append(shown | {"method": method.upper(), "path": path})
     return groups
 
 
-def _operation(method: str, path: str, operation: dict[str, Any], schemas: dict[str, Any]) -> Operation:
+def _operation(operation: Schema, schemas: Schema) -> Schema:
     model = _body_model(operation, schemas)
+    examples = model.get("examples") or ([{}] if model else [])
     _, _, rest = operation["description"].partition("\n\nScope of the token")[0].partition("\n")
-    return Operation(
-        id=operation["operationId"],
-        method=method.upper(),
-        path=path,
-        summary=operation["summary"].replace("`", ""),
-        description=" ".join(rest.replace("`", "").split()),
-        scope=operation["x-scope"],
-        parameters=[_parameter(each) for each in operation["parameters"]],
-        body=_fields(model),
-        example=_example(model),
-        answers=[(status, answer["description"]) for status, answer in operation["responses"].items()],
-    )
+    parameters = [
+        _field(each["name"], each["in"], each["schema"], each, is_required=each.get("required", False))
+        for each in operation["parameters"]
+    ]
+    body = [
+        _field(name, "body", schema, schema, is_required=name in model.get("required", []))
+        for name, schema in model.get("properties", {}).items()
+    ]
+    return {
+        "id": operation["operationId"],
+        "summary": operation["summary"].replace("`", ""),
+        "description": " ".join(rest.replace("`", "").split()),
+        "scope": operation["x-scope"],
+        "parameters": parameters,
+        # Required ones first.
+        "fields": [*parameters, *sorted(body, key=lambda each: not each["required"])],
+        "example": json.dumps(examples[0], indent=2, ensure_ascii=False) if examples else "",
+        "answers": [(status, answer["description"]) for status, answer in operation["responses"].items()],
+    }
 
 
-def _body_model(operation: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+def _body_model(operation: Schema, schemas: Schema) -> Schema:
     if "requestBody" not in operation:
         return {}
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
@@ -77,37 +65,19 @@ def _body_model(operation: dict[str, Any], schemas: dict[str, Any]) -> dict[str,
     return dict(schemas[references[0].rpartition("/")[2]]) if references else {}
 
 
-def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:
+def _field(name: str, place: str, schema: Schema, described: Schema, *, is_required: bool) -> Schema:
+    words = described.get("description", "").replace("`", "")
     return {
-        "name": parameter["name"],
-        "place": parameter["in"],
-        "type": _type_of(parameter["schema"]),
-        "required": parameter.get("required", False),
-        "description": parameter.get("description", "").replace("`", ""),
+        "name": name,
+        "place": place,
+        "type": _type_of(schema),
+        "required": is_required,
+        "description": words,
     }
 
 
-def _fields(model: dict[str, Any]) -> list[dict[str, Any]]:
-    required = model.get("required", [])
-    return [
-        {
-            "name": name,
-            "place": "body",
-            "type": _type_of(schema),
-            "required": name in required,
-            "description": schema.get("description", "").replace("`", ""),
-        }
-        for name, schema in model.get("properties", {}).items()
-    ]
-
-
-def _type_of(schema: dict[str, Any]) -> str:
+def _type_of(schema: Schema) -> str:
     if "enum" in schema:
         return " | ".join(map(str, schema["enum"]))
     kinds = [_type_of(each) for each in schema.get("anyOf", []) if each.get("type") != "null"]
     return " | ".join(dict.fromkeys(kinds)) or str(schema.get("type", "any"))
-
-
-def _example(model: dict[str, Any]) -> str:
-    examples = model.get("examples") or ([{}] if model else [])
-    return json.dumps(examples[0], indent=2, ensure_ascii=False) if examples else ""
