@@ -71,17 +71,6 @@ def test_upcoming_lists_the_runs_of_all_jobs_soonest_first(actor, stranger):
     )
 
 
-def test_full_list_of_upcoming_runs_has_the_repetitions_of_a_frequent_job(actor):
-    often = job_of(actor)
-    others = [job_of(actor, cron="0 0 1 1 *", next_run_at=moment) for moment in minutes(7, 12, 30)]
-
-    listed = upcoming(actor, NOW, limit=4)
-
-    assert [(moment, job.pk) for moment, job in listed] == list(
-        zip(minutes(5, 7, 10, 12), [often.pk, others[0].pk, often.pk, others[1].pk], strict=True)
-    )
-
-
 def test_upcoming_runs_of_jobs_that_share_a_schedule_are_those_of_each_job(actor):
     each = {"*/10 * * * *": minutes(7, 30, 30), "*/15 * * * *": minutes(2), "": minutes(1)}
     for expression, moments in each.items():
