@@ -34,16 +34,16 @@ MOMENTS = (
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_next_wall_equals_cronsim(expression, moment):
-    start = datetime.fromisoformat(moment)
-    whole = CronSim(expression, start)
-    found = [start]
-    for _ in range(5):
-        found.append(cron.next_wall(expression, found[-1]))
+def test_next_wall_equals_cronsim(expression):
+    for moment in MOMENTS:
+        start = datetime.fromisoformat(moment)
+        whole = CronSim(expression, start)
+        found = [start]
+        for _ in range(5):
+            found.append(cron.next_wall(expression, found[-1]))
 
-    assert found[1:] == [next(whole) for _ in range(5)]
-    assert all(earlier < later for earlier, later in pairwise(found))
+        assert found[1:] == [next(whole) for _ in range(5)]
+        assert all(earlier < later for earlier, later in pairwise(found))
 
 
 def random_expression(dice: random.Random) -> str:

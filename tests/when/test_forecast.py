@@ -264,13 +264,13 @@ def test_buckets_hold_every_run():
     assert sum(bucket.jobs["Job"] for bucket in buckets) == len(runs)
 
 
-@pytest.mark.parametrize("viewer", ["UTC", "Asia/Kathmandu", "America/Havana"])
 @pytest.mark.parametrize("expression", SCHEDULES)
-def test_days_hold_every_run(expression: str, viewer: str):
-    trigger = Cron(expression, "America/New_York")
-    end = START + (3 if expression == "* * * * *" else 20) * DAY
+def test_days_hold_every_run(expression: str):
+    for viewer in ["UTC", "Asia/Kathmandu", "America/Havana"]:
+        trigger = Cron(expression, "America/New_York")
+        end = START + (3 if expression == "* * * * *" else 20) * DAY
 
-    assert_days_hold(per_day(armed(trigger), START, end, viewer), walked(trigger, START, end), viewer)
+        assert_days_hold(per_day(armed(trigger), START, end, viewer), walked(trigger, START, end), viewer)
 
 
 @pytest.mark.parametrize(("day", "count"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-10-26", 24)])
@@ -293,28 +293,28 @@ def test_batch_splits_at_a_fraction_of_a_second():
 
 
 @pytest.mark.parametrize("expression", [*SCHEDULES, *FIXED, *WILDCARD])
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Australia/Lord_Howe"])
-def test_counted_slots_are_those_that_are_listed(expression: str, zone: str):
-    trigger = Cron(expression, zone)
-    for start, length in [
-        (START, 170 * DAY),
-        (START, HOUR),
-        (START, 30 * HOUR),
-        (START + 130 * DAY, 2 * DAY),
-    ]:
-        assert count_slots(trigger, start, start + length) == sum(
-            map(len, slots(trigger, start, start + length))
-        )
+def test_counted_slots_are_those_that_are_listed(expression: str):
+    for zone in ["UTC", "Europe/Berlin", "Australia/Lord_Howe"]:
+        trigger = Cron(expression, zone)
+        for start, length in [
+            (START, 170 * DAY),
+            (START, HOUR),
+            (START, 30 * HOUR),
+            (START + 130 * DAY, 2 * DAY),
+        ]:
+            assert count_slots(trigger, start, start + length) == sum(
+                map(len, slots(trigger, start, start + length))
+            )
 
 
-@pytest.mark.parametrize("left", [1, 5, 40, 400, 10_000])
 @pytest.mark.parametrize("expression", ["*/30 * * * *", "30 2 * * 1-5", "0 */5 1-20 * *"])
-def test_runs_left_are_counted_up_to_a_later_start(expression: str, left: int):
-    job = armed(Cron(expression, "Europe/Berlin"), runs_left=left)
-    start, end = START + 100 * DAY, START + 140 * DAY
-    allowed = walked(job.trigger, START, end)[:left]
+def test_runs_left_are_counted_up_to_a_later_start(expression: str):
+    for left in [1, 5, 40, 400, 10_000]:
+        job = armed(Cron(expression, "Europe/Berlin"), runs_left=left)
+        start, end = START + 100 * DAY, START + 140 * DAY
+        allowed = walked(job.trigger, START, end)[:left]
 
-    assert moments(runs_ahead(job, START, end, start=start)) == [run for run in allowed if run >= start]
+        assert moments(runs_ahead(job, START, end, start=start)) == [run for run in allowed if run >= start]
 
 
 def test_runs_left_of_a_frequent_job_are_counted_without_going_through_its_days():
