@@ -165,17 +165,6 @@ def test_card_of_a_new_job_says_when_it_runs_and_can_be_undone(chat, settings):
 
 
 @full_matrix
-def test_refusal_is_shown_in_the_words_of_the_tool(chat, owner):
-    job = JobFactory(owner=owner, name="Backup", cron="0 * * * *", trigger_type="cron")
-    shown = chat.say("upcoming", {})
-    Job.objects.filter(pk=job.pk).update(status="cancelled", next_run_at=None)
-
-    shown.locator("#runs li").first.get_by_role("button", name="Pause").click()
-
-    expect(shown.locator("#runs li").first.get_by_role("status")).not_to_be_empty()
-
-
-@full_matrix
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_pages_follow_the_theme_fit_their_frame_and_are_accessible(chat, owner, axe, theme):
     JobFactory(owner=owner, name="Backup", cron="0 * * * *", trigger_type="cron")

@@ -69,16 +69,6 @@ def test_long_error_is_scrolled_by_keyboard(visit: Callable[..., Visitor], jobs:
     assert violations(page, axe) == []
 
 
-def test_calendar_on_a_phone_begins_with_today(visit: Callable[..., Visitor], jobs: dict[str, Job]):
-    page = visit("phone").open("/calendar/?view=week")
-    assert "today" in str(page.locator("table.cal td:visible").first.get_attribute("class"))
-
-    earlier = page.locator(".show-earlier input")
-    if earlier.count():
-        earlier.check()
-        assert page.locator("td.today").is_visible()
-
-
 @pytest.mark.parametrize("width", [1280, 768, 390])
 def test_selection_bar_covers_no_checkbox_and_no_switch_in_part(
     visit: Callable[..., Visitor], jobs: dict[str, Job], axe: str, width: int

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from schedules import clock
@@ -81,55 +80,3 @@ def test_selection_is_counted_cleared_after_the_action_and_undone(
     expect(page.locator("#toasts")).to_contain_text("2 changes were undone.")
     assert Job.objects.filter(name="Stretch").get().status == "pending"
     assert visitor.complaints == []
-
-
-@full_matrix
-@pytest.mark.parametrize(
-    ("label", "has_scripts"),
-    [("Select Stretch", False), pytest.param("Select all on this page", True, marks=full_matrix)],
-)
-def test_enter_in_a_checkbox_sends_nothing(
-    visit: Callable[..., Visitor], jobs: dict[str, Job], label: str, has_scripts: bool
-):
-    visitor = visit(java_script_enabled=has_scripts)
-    page = visitor.open("/")
-    sent: list[str] = []
-    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
-
-    page.get_by_label(label).press("Space")
-    page.get_by_label(label).press("Enter")
-    page.locator(".bulk").get_by_role("button", name="Pause").click()
-
-    expect(page.locator("#toasts")).to_contain_text("paused.")
-    assert sent == [f"{visitor.base}/jobs/bulk/"]
-    assert visitor.complaints == []
-
-
-@full_matrix
-def test_names_are_readable_at_every_width_and_rows_are_dense_on_a_phone(
-    visit: Callable[..., Visitor], jobs: dict[str, Job]
-):
-    Job.objects.filter(name="Stretch").update(name="Invoice run for the whole of Europe and Asia")
-    page = visit().open("/")
-    shown = {}
-
-    for width in (320, 390, 600, 760, 900, 901, 1024, 1149, 1150, 1280, 2560):
-        page.set_viewport_size({"width": width, "height": 900})
-        lines = page.locator("a.name").evaluate_all(
-            "all => Math.min(...all.map(each => each.parentElement.clientWidth * 2 / 8.5))"
-        )
-        overflow = page.evaluate(
-            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        )
-        shown[width] = (lines >= 18, overflow)
-
-    assert set(shown.values()) == {(True, 0)}, shown
-    page.set_viewport_size({"width": 390, "height": 900})
-    # A busy browser may draw the page some time after its new size; a list that stays too tall ends the wait.
-    page.wait_for_function(
-        """() => {
-          const heights = [...document.querySelectorAll("tbody tr")].map(each => each.offsetHeight);
-          return heights.length && heights.sort((a, b) => a - b)[heights.length >> 1] <= 96;
-        }"""
-    )
-    expect(page.locator("nav[aria-label=Main]")).to_have_css("position", "fixed")

@@ -21,7 +21,11 @@ def test_secrets_are_hidden():
 def recorded_verbs() -> Iterator[str]:
     """Yield the verbs of events that the source of the app names."""
     for file in APP.rglob("*.py"):
-        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        source = file.read_text(encoding="utf-8")
+        # Parsing takes far longer than this search.
+        if not any(f"{name}(" in source for name in RECORDERS) and "verb=" not in source:
+            continue
+        for call in ast.walk(ast.parse(source)):
             if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name | ast.Attribute):
                 continue
             name = call.func.id if isinstance(call.func, ast.Name) else call.func.attr

@@ -1,6 +1,5 @@
 """The page that connects agents: issuing, rotating and revoking tokens."""
 
-from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -8,7 +7,7 @@ from django.test import Client
 from django.utils.html import strip_tags
 
 from schedules import clock
-from schedules.models import Event, Token
+from schedules.models import Token
 from schedules.services import verify_token
 from tests.factories import TokenFactory
 
@@ -45,17 +44,6 @@ def test_rotated_token_keeps_its_name_and_replaces_the_old_text(web: Client):
     fresh = verify_token(new["text"])
     assert fresh is not None
     assert (fresh.name, fresh.scopes) == ("laptop", ["read"])
-
-
-def test_token_that_cannot_be_replaced_is_kept(web: Client, owner: User):
-    old = TokenFactory(owner=owner, expires_at=clock.now() + timedelta(days=5000))
-
-    page = web.post(f"/connect/{old.pk}/rotate/", follow=True).content.decode()
-
-    assert "Choose between now and ten years" in page
-    old.refresh_from_db()
-    assert old.revoked_at is None
-    assert not Event.objects.exists()
 
 
 def test_every_program_has_a_snippet_with_the_address(web: Client, settings: Any):

@@ -147,13 +147,6 @@ def test_test_run_saves_the_job_as_paused_and_runs_it_once(web: Client):
     assert run.job.status == "paused"
 
 
-def test_preview_button_saves_nothing(web: Client):
-    answer = post(web, then="preview")
-
-    assert "Every day at 09:00" in answer.content.decode()
-    assert not Job.objects.exists()
-
-
 def test_zone_of_the_browser_is_used_only_if_the_user_has_none(web: Client):
     nobody = UserFactory(profile=None)
     fresh = Client()
@@ -540,13 +533,3 @@ def test_job_that_runs_when_the_machine_starts_is_previewed_created_and_shown(we
     assert "It waits for the next start." in pages[f"/jobs/{job.public_id}/"]
     assert not [path for path, text in pages.items() if "9000" in text]
     assert 'value="when the machine starts"' in pages[f"/jobs/{job.public_id}/edit/"]
-
-
-def test_copy_is_created_although_its_source_is_gone(web: Client, owner: User):
-    job = JobFactory(owner=owner)
-    page = f"/jobs/new/?copy={job.public_id}"
-    web.post(f"/jobs/{job.public_id}/delete/")
-
-    web.post(page, NOTIFY | DAILY | {"name": "Copy"})
-
-    assert Job.objects.filter(name="Copy").exists()

@@ -157,20 +157,6 @@ def test_tab_of_the_query_string_is_shown_alone(web: Client, job: Job, tab: str,
     assert sum(each in page for each in shown) == 1
 
 
-@pytest.mark.parametrize("edits", [15])
-def test_query_count_does_not_grow_with_the_history(
-    web: Client, job: Job, actor: Actor, edits: int, django_assert_num_queries: Any
-):
-    ClusterFactory()
-    for number in range(edits):
-        services.edit(actor, job.public_id, name=f"Backup {number}")
-
-    with django_assert_num_queries(17):
-        page = html_of(web.get(f"/jobs/{job.public_id}/", {"tab": "history"}))
-
-    assert page.count("changed this job") == edits
-
-
 def test_arguments_are_shown_by_name_and_headers_as_lines(owner: User):
     job = JobFactory.build(
         owner=owner,

@@ -48,14 +48,6 @@ def test_version_changes_when(web: Client, job: Job, change: Callable[[Job], obj
     assert version(web)["version"] != before
 
 
-def test_version_does_not_depend_on_the_jobs_of_others(web: Client, job: Job, stranger: User):
-    before = version(web)
-
-    ExecutionFactory(job=JobFactory(owner=stranger, next_run_at=clock.now()), status="running")
-
-    assert version(web) == before
-
-
 def test_page_that_refreshes_itself_contains_its_version(web: Client, job: Job):
     for path in ["/", "/runs/", "/inbox/", "/notifications/", "/system/", "/jobs/{}/"]:
         page = web.get(path.format(job.public_id)).content.decode()

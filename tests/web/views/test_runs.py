@@ -99,24 +99,6 @@ def test_response_is_written_for_reading():
         assert response_of(Execution(task=task, result=result)) == shown
 
 
-@pytest.mark.parametrize(
-    ("status", "cause", "is_offered"),
-    [("paused", "manual", True), ("paused", "schedule", False), ("pending", "manual", False)],
-)
-def test_page_of_a_test_run_offers_to_enable_the_job(
-    web: Client, owner: User, status: str, cause: str, is_offered: bool
-):
-    job = JobFactory(owner=owner, **({"paused": True} if status == "paused" else {}))
-    run = ExecutionFactory(job=job, cause=cause)
-
-    page = web.get(f"/runs/{run.pk}/").content.decode()
-    assert ("Enable job" in page) == is_offered
-    if is_offered:
-        answer = web.post(f"/jobs/{job.public_id}/resume/", {"next": f"/runs/{run.pk}/"})
-        job.refresh_from_db()
-        assert (answer["Location"], job.status) == (f"/runs/{run.pk}/", "pending")
-
-
 def test_output_is_downloaded_as_plain_text(web: Client, job: Job):
     run = ExecutionFactory(job=job, result="<script>alert(1)</script>")
 
