@@ -14,7 +14,6 @@ from schedules.web.pings.endpoint import ping
 from schedules.web.views import (
     account,
     activity,
-    agents,
     calendar,
     connect,
     editing,
@@ -34,7 +33,6 @@ from schedules.web.views import (
     system,
     triggers,
     webhooks,
-    welcome,
 )
 from schedules.web.views.page import points_to_trash
 
@@ -117,13 +115,13 @@ urlpatterns = [
     page("connect/<int:token_id>/", connect.first_call, name="first-call"),
     page("connect/<int:token_id>/rotate/", connect.rotate, name="rotate"),
     page("connect/<int:token_id>/revoke/", connect.revoke, name="revoke"),
-    page("agents/", agents.AgentsPage.as_view(), name="agents"),
-    page("agents/switch/", agents.switch, name="switch-agents"),
+    page("agents/", inbox.AgentsPage.as_view(), name="agents"),
+    page("agents/switch/", inbox.switch_agents, name="switch-agents"),
     page("activity/", activity.ActivityPage.as_view(), name="activity"),
     page("activity/undo/", activity.UndoPage.as_view(), name="undo"),
     page("trash/", activity.TrashPage.as_view(), name="trash"),
     page("system/", system.SystemPage.as_view(), name="system"),
-    page("welcome/", welcome.WelcomePage.as_view(), name="welcome"),
+    page("welcome/", account.WelcomePage.as_view(), name="welcome"),
     page("settings/", account.SettingsPage.as_view(), name="settings"),
     page("settings/secrets/", stored.secrets, name="secrets"),
     page("settings/secrets/<int:secret_id>/delete/", stored.forget_secret, name="delete-secret"),

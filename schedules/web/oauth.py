@@ -24,7 +24,7 @@ from schedules.models import Token
 from schedules.result import Err
 from schedules.services.people import connected_apps
 from schedules.web.forms import PageForm
-from schedules.web.forms.tokens import CONFIRM, LIFETIMES, TOOLS
+from schedules.web.forms.people import CONFIRM, LIFETIMES, TOOLS
 from schedules.web.messages import add_errors
 from schedules.web.oauth_clients import GRANTS, origin_of, redirect_problem, refuse
 from schedules.web.views.page import PageMixin

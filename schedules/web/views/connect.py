@@ -15,7 +15,7 @@ from schedules.result import Err, Ok
 from schedules.services import IssuedToken
 from schedules.services.people.connected_apps import mcp_address
 from schedules.web.bundle import build_bundle
-from schedules.web.forms.tokens import TokenForm
+from schedules.web.forms.people import TokenForm
 from schedules.web.messages import add_errors
 from schedules.web.snippets import snippets
 from schedules.web.views.page import FormPageMixin, back, finish, render_page, show_problem

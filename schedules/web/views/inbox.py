@@ -1,4 +1,4 @@
-"""The inbox: prompts that wait for an agent, and the approvals that agents wait for."""
+"""What waits for a person or an agent, with its answers, and the page of agents: runners, and the switch that stops all."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,10 +11,19 @@ from django.views.decorators.http import require_POST
 from django.views.generic import TemplateView
 
 from schedules import services
-from schedules.models import Execution, Job, Token
+from schedules.models import AgentStop, Execution, Job, Token
 from schedules.models.counting import counted
 from schedules.result import Err, Ok, Result
+from schedules.services.job_list import JobQuery
+from schedules.services.jobs.outlook import USUAL_PERIOD, outlook_in_words, read_outlook
 from schedules.services.run_list import find_run
+from schedules.services.runs.agent_stops import (
+    Stopped,
+    may_stop_everybody,
+    read_stop,
+    resume_agents,
+    stop_agents,
+)
 from schedules.services.runs.approvals import (
     ALWAYS,
     DENY,
@@ -26,6 +35,7 @@ from schedules.services.runs.approvals import (
     list_waiting,
 )
 from schedules.services.runs.prompts import read_waiting, recently_ended
+from schedules.services.runs.runner_list import list_runners
 from schedules.tasks.forms.fields import plain_lines
 from schedules.web.messages import message_of
 from schedules.web.views.live import LivePageMixin
@@ -170,3 +180,45 @@ def read_answer(request: HttpRequest) -> tuple[str, dict[str, str]]:
     answer = REPLY if choice else request.POST.get("answer", "")
     text = (choice or request.POST.get("text", "")) if answer == REPLY else ""
     return answer, {"seen": request.POST.get("seen", ""), "text": text}
+
+
+class AgentsPage(LivePageMixin, TemplateView):
+    template_name = "schedules/agents.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        runners = list_runners(self.actor, self.page.now)
+        stop = read_stop(self.actor)
+        may_stop_all = may_stop_everybody(self.actor)
+        return super().get_context_data(
+            runners=runners,
+            outlook=self._outlook() if runners else [],
+            stop=stop,
+            is_for_everybody=stop is not None and stop.scope == AgentStop.EVERYBODY,
+            may_stop_all=may_stop_all,
+            **kwargs,
+        )
+
+    def _outlook(self) -> list[str]:
+        """Describe what the prompts of the coming days will use."""
+        now, query = self.page.now, JobQuery(task="prompt")
+        return outlook_in_words(read_outlook(self.actor, query, now, until=now + USUAL_PERIOD))
+
+
+@require_POST
+def switch_agents(request: HttpRequest) -> HttpResponse:
+    """Stop or restart the agents of one person or of everybody."""
+    actor, default = actor_of(request), reverse("schedules:agents")
+    everybody = request.POST.get("whose") == "everybody"
+    if request.POST.get("then") == "start":
+        return finish(request, resume_agents(actor, everybody=everybody), "Agents work again.", default)
+    return finish(request, stop_agents(actor, everybody=everybody), stopped_message, default)
+
+
+def stopped_message(stopped: Stopped) -> str:
+    """Say that agents are stopped, and how many runs and prompts this ended."""
+    ended = [
+        f"{count} {noun}{'' if count == 1 else 's'}"
+        for count, noun in ((stopped.runs, "run"), (stopped.leases, "claimed prompt"))
+        if count
+    ]
+    return "Agents are stopped" + (f", with {' and '.join(ended)}." if ended else ".")

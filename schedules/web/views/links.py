@@ -24,8 +24,7 @@ from schedules.services.runs.question_words import describe_question
 from schedules.tasks import signed_links
 from schedules.tasks.signed_links import Button, ExpiredLinkError, UnknownLinkError
 from schedules.web.messages import message_of, status_of
-from schedules.web.views.agents import stopped_message
-from schedules.web.views.inbox import confirmation_of_approval, read_answer
+from schedules.web.views.inbox import confirmation_of_approval, read_answer, stopped_message
 from schedules.web.views.page import actor_of
 
 FROM_ALERT = "Link in an alert"
