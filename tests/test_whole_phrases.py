@@ -14,6 +14,7 @@ from django.test import Client
 from cronty_site.terminal.group import main
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.mcp.offers import OFFER_BY_NAME
+from schedules.mcp.registration import answer as answer_of
 from schedules.mcp.tools.jobs import schedule_job
 from schedules.mcp.tools.manage import update_job
 from schedules.mcp.tools.reading import preview_schedule
@@ -200,7 +201,7 @@ def test_what_a_schedule_says_is_refused_beside_it(doors: Doors):
         assert option.partition("=")[0] in doors.capsys.readouterr().err
         config = {"expression": said["schedule"]}
         asked = {"name": "x", "task": "prompt", "kwargs": {"prompt": "x"}, "trigger_type": "cron"}
-        answer = OFFER_BY_NAME["schedule_job"].answer(asked | {"trigger_config": config, name: value})
+        answer = answer_of(OFFER_BY_NAME["schedule_job"], asked | {"trigger_config": config, name: value})
         assert answer["error"].startswith(f"Invalid {name}: the schedule says this already")
         document = {"task": "prompt", "arguments": {"prompt": "x"}, **said, **given}
         path = doors.folder / "twice.yaml"
@@ -221,7 +222,7 @@ def test_what_a_schedule_says_is_refused_beside_it(doors: Doors):
 )
 def test_mistake_in_a_clause_is_named_and_changes_nothing(doors: Doors, phrase: str, reason: str):
     asked = {"name": "x", "task": "prompt", "kwargs": {"prompt": "x"}, "trigger_type": "cron"}
-    answer = OFFER_BY_NAME["schedule_job"].answer(asked | {"trigger_config": {"expression": phrase}})
+    answer = answer_of(OFFER_BY_NAME["schedule_job"], asked | {"trigger_config": {"expression": phrase}})
     assert reason in str(answer).replace('"', "'").lower()
     assert main(["add", phrase, "prompt", "x"]) != 0
     assert reason in doors.capsys.readouterr().err.lower()

@@ -22,7 +22,7 @@ from schedules.mcp.tools import (
 )
 from schedules.mcp.wording import Wording
 from schedules.models.jobs import JobQuerySet
-from schedules.result import Err, RefusedError
+from schedules.result import Err
 from schedules.services import Actor
 
 Refuse = Callable[[Err, Mapping[str, Any]], object]
@@ -101,17 +101,6 @@ class Offer:
         self.families = frozenset({family, "core"} if self.name in CORE else {family})
         """Its own family, and `core` if it belongs there."""
         self.scope = "read" if hints.read_only_hint else "write"
-
-    def answer(self, arguments: dict[str, Any]) -> Any:
-        """Call the function; return its answer, or its refusal."""
-        try:
-            return self.function(**arguments)
-        except RefusedError as refused:
-            return self.answer_of(refused, arguments)
-
-    def answer_of(self, refused: RefusedError, arguments: Mapping[str, Any]) -> object:
-        """Return a refusal as an answer, which quotes the arguments."""
-        return self.refuse(refused.error, {**arguments, **getattr(refused, "quoted", {})})
 
 
 OFFERS = (

@@ -71,17 +71,6 @@ class Agreement(BaseModel):
 DISAGREED = Agreement(agree=False)
 
 
-def can_ask(context: AnyContext) -> bool:
-    """Return whether the client can show a form to the person."""
-    if context.protocol_version is None:
-        return False
-    capabilities = context.client_capabilities
-    elicitation = capabilities.elicitation if capabilities else None
-    # Before there were two kinds of questions, the capability had no fields and meant forms.
-    has_forms = elicitation is not None and (elicitation.form is not None or elicitation.url is None)
-    return has_forms and (_asks_in_answers(context) or context.session.can_send_request)
-
-
 async def call_with_questions(
     caller: Caller, context: AnyContext, name: str, arguments: dict[str, Any], call: Call
 ) -> Answer:
@@ -161,7 +150,7 @@ async def _ask(
 
     Return `declined` if they decline, and None if there is no answer.
     """
-    if _asks_in_answers(context):
+    if asks_in_answers(context):
         if response := (context.input_responses or {}).get(key):
             return _read_form(response, form, declined=declined)
         question = ElicitRequestFormParams(message=message, requested_schema=render_elicitation_schema(form))
@@ -188,7 +177,8 @@ def _read_form(reply: object, form: type[Form], *, declined: Form | None = None)
     return None
 
 
-def _asks_in_answers(context: AnyContext) -> bool:
+def asks_in_answers(context: AnyContext) -> bool:
+    """Return whether a question is the answer to a call."""
     return is_version_at_least(str(context.protocol_version), QUESTIONS_IN_ANSWERS)
 
 

@@ -70,7 +70,7 @@ def build_tool(offer: Offer) -> Tool:
     def run(caller: Caller, arguments: dict[str, Any]) -> Any:
         caller, refusal = prepare(caller, arguments)
         with as_caller(caller):
-            return offer.refuse(refusal, arguments) if refusal else offer.answer(arguments)
+            return offer.refuse(refusal, arguments) if refusal else answer(offer, arguments)
 
     async def run_coroutine(caller: Caller, arguments: dict[str, Any]) -> Any:
         caller, refusal = await orm(prepare)(caller, arguments)
@@ -78,7 +78,7 @@ def build_tool(offer: Offer) -> Tool:
             try:
                 return offer.refuse(refusal, arguments) if refusal else await function(**arguments)
             except RefusedError as refused:
-                return await orm(offer.answer_of)(refused, arguments)
+                return await orm(_refusal)(offer, refused, arguments)
 
     run_async = run_coroutine if inspect.iscoroutinefunction(function) else orm(run)
 
@@ -94,9 +94,9 @@ def build_tool(offer: Offer) -> Tool:
             if value is not None or name not in options
         }
         try:
-            answer = _adapted_to(caller, await run_async(caller, arguments))
+            out = _adapted_to(caller, await run_async(caller, arguments))
             # In the other families, the contract defines refusals as normal results.
-            return result_of(answer, is_error=offer.family == "more" and _is_refusal(answer))
+            return result_of(out, is_error=offer.family == "more" and _is_refusal(out))
         except MissingArgumentError as error:
             return refused_arguments(offer.name, str(error))
         except (OperationalError, InterfaceError) as error:
@@ -125,6 +125,19 @@ def build_tool(offer: Offer) -> Tool:
     output_schema = answer_schema(offer.name, signature.return_annotation) if is_contracted else None
     tool.fn_metadata = ToolMetadata(arg_model=arguments, output_schema=output_schema)
     return tool
+
+
+def answer(offer: Offer, arguments: dict[str, Any]) -> Any:
+    """Call the function of a tool; return its answer, or its refusal."""
+    try:
+        return offer.function(**arguments)
+    except RefusedError as refused:
+        return _refusal(offer, refused, arguments)
+
+
+def _refusal(offer: Offer, refused: RefusedError, arguments: dict[str, Any]) -> object:
+    """Return a refusal as an answer, which quotes the arguments."""
+    return offer.refuse(refused.error, {**arguments, **getattr(refused, "quoted", {})})
 
 
 def _signature_of(function: Callable[..., Any]) -> tuple[inspect.Signature, Collection[str]]:

@@ -29,7 +29,7 @@ from schedules.mcp.apps import pages
 from schedules.mcp.argument_errors import argument_problems, refused_arguments
 from schedules.mcp.auth import CrontyTokens, current_caller, too_many_calls
 from schedules.mcp.offers import OFFER_BY_NAME, OFFERS, WORDING, Offer
-from schedules.mcp.questions import call_with_questions, can_ask
+from schedules.mcp.questions import AnyContext, asks_in_answers, call_with_questions
 from schedules.mcp.registration import build_tool, wording_for
 from schedules.mcp.resources import add_resources
 from schedules.mcp.stdio import standard_streams
@@ -88,7 +88,7 @@ class CrontyServer(MCPServer[dict[str, Any]]):
         is_permitted = offer and caller and caller.may(offer.scope, offer.families)
         call = functools.partial(super().call_tool, name, context=context)
         try:
-            if caller and is_permitted and context and can_ask(context):
+            if caller and is_permitted and context and _can_ask(context):
                 return await call_with_questions(caller, context, name, arguments, call)
             return await call(arguments)
         except ToolError as error:
@@ -123,6 +123,17 @@ class CrontyServer(MCPServer[dict[str, Any]]):
                 message = f"The prompt {name} takes no arguments: leave out {next(iter(arguments))[:100]}"
                 raise MCPError(code=INVALID_PARAMS, message=message) from error
             raise MCPError(code=INTERNAL_ERROR, message="The prompt could not be made") from error
+
+
+def _can_ask(context: AnyContext) -> bool:
+    """Return whether the client can show a form to the person."""
+    if context.protocol_version is None:
+        return False
+    capabilities = context.client_capabilities
+    elicitation = capabilities.elicitation if capabilities else None
+    # Before there were two kinds of questions, the capability had no fields and meant forms.
+    has_forms = elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+    return has_forms and (asks_in_answers(context) or context.session.can_send_request)
 
 
 def build_server(*, families: Collection[str] = FAMILIES, with_tokens: bool = False) -> CrontyServer:

@@ -30,12 +30,9 @@ HABITS = (
     *_habits(
         "English",
         ("Remind me tomorrow at 3 p.m.", "tomorrow at 3 p.m.", "2026-02-05T15:00"),
-        ("Remind me Friday, 6 PM.", "Friday, 6 PM", "2026-02-06T18:00"),
-        ("Remind me on Feb 5 at 9 AM.", "Feb 5 at 9 AM", "2026-02-05T09:00"),
         ("Remind me on the 24th of December at 6 pm.", "24th of December at 6 pm", "2026-12-24T18:00"),
         ("Remind me tomorrow evening.", "tomorrow evening", "2026-02-05T18:00"),
         ("Remind me in an hour and a half.", "in an hour and a half", "2026-02-04T13:30"),
-        ("Remind me tomorrow at noon.", "tomorrow at noon", "2026-02-05T12:00"),
         ("Tonight, remind me of the keys.", "tonight", "2026-02-04T20:00"),
     ),
     *_habits(
@@ -49,39 +46,31 @@ HABITS = (
     *_habits(
         "German",
         ("Erinnere mich am 24.12.2026 um 18:00.", "24.12.2026 18:00", "2026-12-24T18:00"),
-        ("Erinnere mich am 5.2. um 9:00.", "5.2. 9:00", "2026-02-05T09:00"),
         ("Erinnere mich morgen um 9.30.", "tomorrow 9.30", "2026-02-05T09:30"),
     ),
     *_habits(
         "French",
         ("Rappelle-moi demain à 9 h.", "tomorrow at 9am", "2026-02-05T09:00"),
-        ("Rappelle-moi le 5 février à 9 h.", "5 February 9:00", "2026-02-05T09:00"),
         ("Rappelle-moi dans une demi-heure.", "in half an hour", "2026-02-04T12:30"),
     ),
     *_habits(
         "French",
         ("Rappelle-moi demain à 15h30.", "tomorrow 15h30", "2026-02-05T15:30"),
-        ("Rappelle-moi vendredi à 10h.", "friday at 10h", "2026-02-06T10:00"),
         ("Rappelle-moi le 13/2/2026 à 9:00.", "13/2/2026 9:00", "2026-02-13T09:00"),
         cured=True,
     ),
     *_habits(
         "Japanese",
         ("明日の9時に知らせて。", "2026-02-05 09:00", "2026-02-05T09:00"),
-        ("今夜9時に知らせて。", "today at 21:00", "2026-02-04T21:00"),
-        ("30分後に知らせて。", "in 30 minutes", "2026-02-04T12:30"),
     ),
     *_habits(
         "Japanese",
         ("2026/02/05 9:00 に知らせて。", "2026/02/05 9:00", "2026-02-05T09:00"),
-        ("2026/2/6 18:30 に知らせて。", "2026/2/6 18:30", "2026-02-06T18:30"),
         cured=True,
     ),
     *_habits(
         "Swedish",
         ("Påminn mig 2026-02-05 kl. 9.", "2026-02-05 09:00", "2026-02-05T09:00"),
         ("Påminn mig 2026-02-06 kl. 18.30.", "2026-02-06 18.30", "2026-02-06T18:30"),
-        ("Påminn mig imorgon kl. 21.", "tomorrow at 21:00", "2026-02-05T21:00"),
-        ("Påminn mig om en timme.", "in an hour", "2026-02-04T13:00"),
     ),
 )

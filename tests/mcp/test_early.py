@@ -84,7 +84,7 @@ def test_everything_after_the_first_other_request_goes_to_the_server():
 
 @pytest.mark.parametrize(
     "line",
-    [b"{", b"[" * 60_000, b"[]", b"7", b'"x"', b"\xff", b"x" * 200_000],
+    [b"[" * 60_000, b"7", b"\xff", b"x" * 200_000],
     ids=lambda line: repr(line[:3]),
 )
 def test_malformed_line_goes_to_the_server(line):

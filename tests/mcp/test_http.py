@@ -24,7 +24,7 @@ from schedules.models import Job, Token
 from schedules.services import issue_token, revoke_token
 from tests.clusters import PROJECT
 from tests.factories import JobFactory
-from tests.mcp.agents import answer_of, mode_of
+from tests.mcp.agents import mode_of
 from tests.mcp.over_http import ADDRESS, OverHttp, browser, modern_call, running
 from tests.mcp.processes import Site, free_port, serving, wait_for_port
 from tests.waiting import PATIENCE
@@ -137,7 +137,7 @@ def test_body_of_300_kilobytes_is_refused(token):
     assert not Job.objects.exists()
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"\xff\xfe", b'{"jsonrpc": "1.0"}', b"[" * 100_000])
+@pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"[" * 100_000])
 def test_malformed_request_is_refused(token, body):
     answer = post(
         token, content=body, headers=modern_call("x")["headers"] | {"Content-Type": "application/json"}
@@ -160,11 +160,10 @@ def test_unknown_methods_and_invalid_params_are_protocol_errors(token):
 
 
 @pytest.mark.parametrize("number", [{"id": 1}, {}], ids=["request", "notification"])
-@pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
-def test_subscription_without_resources_logs_no_traceback(token, number, version, caplog):
+def test_subscription_without_resources_logs_no_traceback(token, number, caplog):
     request = modern_call("x")
     request["json"] = {"jsonrpc": "2.0", "method": "subscriptions/listen", "params": {}, **number}
-    request["headers"] |= {"MCP-Protocol-Version": version, "Mcp-Method": "subscriptions/listen"}
+    request["headers"] |= {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen"}
     del request["headers"]["Mcp-Name"]
 
     answer = post(token, **request)
@@ -182,15 +181,6 @@ async def connected(site, address, era="modern"):
         Client(streamable_http_client(address, http_client=http), **mode_of(era)) as client,
     ):
         yield client
-
-
-def test_separate_server_serves_both_eras(site, era):
-    async def work(address):
-        async with connected(site, address, era) as client:
-            return answer_of(await client.call_tool("schedule", {"at": "in 1 hour", "prompt": era}))
-
-    with serving(site, "--tools", "prompts") as (_, address):
-        assert asyncio.run(work(address)).startswith("Scheduled task #")
 
 
 # A server that waits longer for open responses than the test waits for the server.

@@ -15,8 +15,6 @@ from mcp import Client
 from mcp.client.stdio import stdio_client
 
 from schedules.mcp import stdio
-from schedules.mcp.auth import LOCAL_NAME
-from schedules.mcp.offers import OFFERS
 from schedules.mcp.stdio import MAX_LINE_LENGTH
 from schedules.services.installation.command_words import how_to_run
 from tests.factories import UserFactory
@@ -67,18 +65,6 @@ def talk(site: Site, work, *arguments: str):
             return await work(client)
 
     return asyncio.run(conversation())
-
-
-def test_agent_lists_tools_schedules_a_job_and_finds_it(conversations, era):
-    agent = conversations(era)
-
-    tools = agent.portal.call(agent.client.list_tools).tools
-    made = agent.call("schedule_job", **A_JOB | {"name": era})
-    shown = agent.call("job_status", job_id=made["job_id"])
-
-    assert [tool.name for tool in tools] == [offer.name for offer in OFFERS]
-    assert "No worker is running" in made["warning"]
-    assert (shown["name"], shown["made_by"]) == (era, LOCAL_NAME)
 
 
 def test_families_scopes_and_name_come_from_the_command_line(site):
@@ -273,9 +259,8 @@ def test_command_names_the_option_that_is_missing_or_wrong(db):
         call_command("mcp_serve", tools="everything")
 
 
-@pytest.mark.parametrize("arguments", [[], ["--user", "olga"]])
-def test_unprepared_folder_is_reported_with_the_fix(tmp_path, arguments):
-    process = Site(tmp_path, token="").start("mcp_serve", *arguments)
+def test_unprepared_folder_is_reported_with_the_fix(tmp_path):
+    process = Site(tmp_path, token="").start("mcp_serve", "--user", "olga")
 
     _, err = process.communicate(timeout=PATIENCE)
 

@@ -13,7 +13,7 @@ from schedules.services.people.tokens import FAMILIES, SCOPES
 from tests.mcp.agents import InMemory
 from tests.mcp.over_http import OverHttp
 
-SETS = [*((family,) for family in FAMILIES), FAMILIES]
+SETS = [("prompts",), ("core",), FAMILIES]
 
 
 async def read_all(client):
@@ -68,3 +68,18 @@ def test_token_of_a_family_is_introduced_to_that_family(owner, era):
 def test_prompt_that_needs_other_tools_is_unknown(read_by):
     with pytest.raises(MCPError, match="Unknown prompt: daily_briefing"):
         read_by(["prompts"], work=lambda client: client.get_prompt("daily_briefing"))
+
+
+def test_prompts_are_offered_and_mistakes_are_named(read_by):
+    def work(name, **arguments):
+        return lambda client: client.get_prompt(name, arguments or None)
+
+    [message] = read_by(FAMILIES, work=work("tidy_my_schedules")).messages
+    assert "data, not instructions" in message.content.text
+    for bad, words in [
+        (work("nope"), "Unknown prompt: nope"),
+        (work("daily_briefing", mood="good"), "daily_briefing takes no arguments: leave out mood"),
+    ]:
+        with pytest.raises(MCPError, match=words) as refusal:
+            read_by(FAMILIES, work=bad)
+        assert refusal.value.error.code == -32602

@@ -16,6 +16,7 @@ from cronty_site.terminal.group import main
 from schedules.admin.jobs import JobAdminForm
 from schedules.mcp.auth import local_caller, set_local_caller
 from schedules.mcp.offers import OFFER_BY_NAME
+from schedules.mcp.registration import answer as answer_of
 from schedules.models import Job
 from schedules.result import Err, Ok
 from schedules.services import Actor
@@ -97,7 +98,7 @@ def doors(owner: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> It
             given = {"trigger_config": {"spread": str(value)}}
         elif field == "on_closed":
             given = {"calendars": [*job.calendars, value]}
-        answer = OFFER_BY_NAME["update_job"].answer({"job_id": job.public_id, **given})
+        answer = answer_of(OFFER_BY_NAME["update_job"], {"job_id": job.public_id, **given})
         return " ".join(map(str, answer.values()))
 
     with time_machine.travel(NOW, tick=False):

@@ -1,20 +1,17 @@
 """Arguments that several tools share: types and descriptions, and how they become jobs and queries."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from schedules import clock, services
+from schedules import clock
 from schedules.mcp import answers
-from schedules.mcp.auth import current_actor
 from schedules.models import Job
-from schedules.result import Err, Ok, RefusedError, Result, invalid
+from schedules.result import RefusedError, invalid
 from schedules.services import Actor
 from schedules.services.job_list import STATUSES_OF_OUTCOME, JobQuery
-from schedules.services.jobs.validation import with_given
 from schedules.services.reading import job_query
 from schedules.spec.job import JobSpec, choices_of, shown_type
 from schedules.tasks import registry
@@ -174,40 +171,6 @@ def checked_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
 def read_filter(actor: Actor, filters: Mapping[str, Any]) -> JobQuery:
     """Turn the arguments that select jobs into a query."""
     return job_query(actor, checked_filters(filters), clock.now())
-
-
-def read_policies(given: Mapping[str, Any], timezone: str, now: datetime) -> Result[Columns]:
-    """Turn the policies among these options into columns of a job."""
-    fields = {name: value for name, value in given.items() if name in JobSpec.of_columns()}
-    if "calendars" in fields:
-        entries = [entry for entry in fields["calendars"] or [] if entry]
-        moved = [entry for entry in entries if entry in Job.OnClosed.values]
-        fields["calendars"] = [entry for entry in entries if entry not in moved]
-        fields["on_closed"] = moved[-1] if moved else Job.OnClosed.SKIP.value
-    return JobSpec.read(fields, now=now, zone=timezone)
-
-
-def once(moment: Result[datetime], timezone: str) -> Result[Columns]:
-    """Return the columns of a trigger that fires once."""
-    if isinstance(moment, Err):
-        return moment
-    return Ok({"trigger_type": Job.TriggerType.ONCE, "run_at": moment.value, "timezone": timezone})
-
-
-def create(
-    trigger: Result[Columns], given: Mapping[str, Any], timezone: str, **job: Any
-) -> Result[services.Scheduled]:
-    """Create a job, unless its trigger or one of its policies is refused."""
-    if isinstance(trigger, Err):
-        return trigger
-    if given.get("max_runs") == 0:
-        # To update_job, 0 removes the limit.
-        return invalid("max_runs", "choose 1 or more, or leave it out")
-    policies = read_policies(given, timezone, clock.now())
-    if isinstance(policies, Err):
-        return policies
-    fields = with_given(trigger.value, policies.value)
-    return fields if isinstance(fields, Err) else services.schedule(current_actor(), **fields.value, **job)
 
 
 def derived_name(task: str, kwargs: Mapping[str, Any], args: Any = (), label: str = "") -> str | None:

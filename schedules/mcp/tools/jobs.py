@@ -25,12 +25,18 @@ from schedules.mcp.tools.arguments import (
     PageOffset,
     TextList,
     Timezone,
-    create,
     page_of,
     read_filter,
 )
 from schedules.mcp.tools.history import known_job
-from schedules.mcp.tools.triggers import TriggerConfig, TriggerType, local_text, read_trigger, zone_notes
+from schedules.mcp.tools.triggers import (
+    TriggerConfig,
+    TriggerType,
+    create,
+    local_text,
+    read_trigger,
+    zone_notes,
+)
 from schedules.result import Code, Err, RefusedError, invalid
 from schedules.services.job_list import read_jobs
 from schedules.services.jobs.validation import usable_tasks

@@ -22,9 +22,8 @@ from schedules.mcp.tools.arguments import (
     ZoneText,
     name_of_job,
     options,
-    read_policies,
 )
-from schedules.mcp.tools.triggers import Config, changed_trigger
+from schedules.mcp.tools.triggers import Config, changed_trigger, read_policies
 from schedules.models import Job
 from schedules.result import Code, Err, Ok, RefusedError, Result, invalid
 from schedules.secrets import masking

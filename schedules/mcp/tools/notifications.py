@@ -41,13 +41,11 @@ from schedules.mcp.tools.arguments import (
     Timezone,
     Whole,
     ZoneText,
-    create,
     derived_name,
-    once,
     page_of,
 )
 from schedules.mcp.tools.moments import read_one_moment
-from schedules.mcp.tools.triggers import read_trigger, zone_notes
+from schedules.mcp.tools.triggers import create, once, read_trigger, zone_notes
 from schedules.models import Execution, Job, Profile
 from schedules.models.counting import COUNTED
 from schedules.result import Code, Err, Kind, RefusedError, Result, invalid

@@ -26,14 +26,12 @@ from schedules.mcp.tools.arguments import (
     TaskId,
     Timezone,
     Whole,
-    create,
     derived_name,
     name_of_job,
-    once,
     options,
 )
 from schedules.mcp.tools.moments import read_end, read_moment
-from schedules.mcp.tools.triggers import zone_notes
+from schedules.mcp.tools.triggers import create, once, zone_notes
 from schedules.models import Job
 from schedules.models.counting import count_words
 from schedules.result import Code, Err, Ok

@@ -1,4 +1,4 @@
-"""Trigger arguments of tools: how `trigger_type` and `trigger_config` become the columns of a job."""
+"""How trigger_type, trigger_config and policies become the columns of a job, and a job is made of them."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from schedules import clock
+from schedules import clock, services
 from schedules.mcp import answers
 from schedules.mcp.auth import current_actor
 from schedules.mcp.tools.arguments import Columns
@@ -323,3 +323,37 @@ def _refuse_long_step(text: str) -> None:
     if set(others[unit == "hours" :]) <= {"*"} and (unit == "minutes" or first.isdigit()):
         way = f'use trigger_type interval with {{"{unit}": {number}}}'
     raise TriggerError("cron", f"{again}: {way}")
+
+
+def create(
+    trigger: Result[Columns], given: Mapping[str, Any], timezone: str, **job: Any
+) -> Result[services.Scheduled]:
+    """Create a job, unless its trigger or one of its policies is refused."""
+    if isinstance(trigger, Err):
+        return trigger
+    if given.get("max_runs") == 0:
+        # To update_job, 0 removes the limit.
+        return invalid("max_runs", "choose 1 or more, or leave it out")
+    policies = read_policies(given, timezone, clock.now())
+    if isinstance(policies, Err):
+        return policies
+    fields = with_given(trigger.value, policies.value)
+    return fields if isinstance(fields, Err) else services.schedule(current_actor(), **fields.value, **job)
+
+
+def read_policies(given: Mapping[str, Any], timezone: str, now: datetime) -> Result[Columns]:
+    """Turn the policies among these options into columns of a job."""
+    fields = {name: value for name, value in given.items() if name in JobSpec.of_columns()}
+    if "calendars" in fields:
+        entries = [entry for entry in fields["calendars"] or [] if entry]
+        moved = [entry for entry in entries if entry in Job.OnClosed.values]
+        fields["calendars"] = [entry for entry in entries if entry not in moved]
+        fields["on_closed"] = moved[-1] if moved else Job.OnClosed.SKIP.value
+    return JobSpec.read(fields, now=now, zone=timezone)
+
+
+def once(moment: Result[datetime], timezone: str) -> Result[Columns]:
+    """Return the columns of a trigger that fires once."""
+    if isinstance(moment, Err):
+        return moment
+    return Ok({"trigger_type": Job.TriggerType.ONCE, "run_at": moment.value, "timezone": timezone})

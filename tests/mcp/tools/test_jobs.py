@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import pytest
-import time_machine
 
 from schedules import clock, services
 from schedules.mcp import answers
@@ -216,29 +215,6 @@ def test_list_jobs_orders_by_next_run_and_counts_all_pages(call, owner, stranger
     }
 
 
-def test_run_that_waits_for_its_retry_shows_its_error_and_the_next_attempt(call, owner):
-    job = JobFactory(owner=owner, attempts=3)
-    now = clock.now()
-    ExecutionFactory(
-        job=job,
-        status="queued",
-        attempt=1,
-        error="connection refused",
-        started_at=now,
-        available_at=now + timedelta(minutes=10),
-    )
-
-    answer = call("job_status", job_id=job.public_id)
-    why = call("why", job_id=job.public_id)
-
-    assert (answer["error"], answer["last_run"]) == ("connection refused", answers.iso(now, "UTC"))
-    again = answers.iso(now + timedelta(minutes=10), "UTC")
-    assert answer["executions"][0]["next_attempt_at"] == again
-    assert why["detail"] == "connection refused"
-    words = f"{now + timedelta(minutes=10):%Y-%m-%d %H:%M:%S} UTC"
-    assert why["explanation"] == f"Attempt 1 failed. Queued for attempt 2, which starts at {words}."
-
-
 @pytest.mark.parametrize("shape", ["#{pk}", "Water the plants"])
 def test_every_tool_takes_an_id_a_number_and_a_name(call, agent, shape):
     job = services.schedule(
@@ -385,19 +361,6 @@ def test_policies_are_set_on_creating_and_changed_by_an_update(call):
     assert (job.timeout, job.catch_up) == (timedelta(seconds=90), "none")
 
 
-def test_interval_with_a_start_steps_on_the_wall_clock(call):
-    config = {"weeks": 2, "start": "2027-03-02T09:00:00"}
-    with time_machine.travel("2027-02-01T00:00:00Z", tick=False):
-        made = call("schedule_job", **interval(**config), timezone="Europe/Berlin")
-
-    assert made["description"] == "Every 2 weeks on Tuesday at 09:00, starting 2 Mar 2027"
-    assert made["next_runs"][:3] == [
-        "2027-03-02T09:00:00+01:00",
-        "2027-03-16T09:00:00+01:00",
-        "2027-03-30T09:00:00+02:00",
-    ]
-
-
 @task("tests.deploy", description="A task with a password.")
 def deploy(host: str, password: str = "") -> None:
     """Do nothing."""
@@ -485,3 +448,19 @@ def test_calendars_are_named_or_made_from_their_place_and_may_move_runs(call):
     assert "there is no calendar 'moon'" in str(call("schedule_job", **daily, calendars=["moon"]))
     call("update_job", job_id=made["job_id"], calendars=[])
     assert (Job.objects.get().calendars, Job.objects.get().on_closed) == ([], "skip")
+
+
+def test_job_status_shows_gaps_and_the_error_of_a_run_that_waits_for_its_retry(call, owner, noon):
+    job, now = JobFactory(owner=owner, attempts=3), clock.now()
+    hour = timedelta(hours=1)
+    ExecutionFactory(job=job, status="missed", scheduled_for=now - hour, slots=5, last_slot=now - hour / 2)
+    retry = {"status": "queued", "attempt": 1, "error": "connection refused"}
+    ExecutionFactory(job=job, **retry, scheduled_for=now, started_at=now, available_at=now + hour)
+
+    answer = call("job_status", job_id=job.public_id)
+
+    assert (answer["error"], answer["last_run"]) == ("connection refused", answers.iso(now, "UTC"))
+    retried, gap = answer["executions"]
+    assert retried["next_attempt_at"] == answers.iso(now + hour, "UTC")
+    assert (gap["slots"], gap["last_slot"]) == (5, answers.iso(now - hour / 2, "UTC"))
+    assert "slots" not in retried

@@ -71,17 +71,6 @@ def test_repeated_local_time_is_shown_with_its_offset(call, offset):
     assert f" for Sun 2026-10-25 02:30{offset} Europe/Berlin: " in answer
 
 
-def test_long_prompt_is_shortened_in_the_answer_but_stored_whole(call):
-    text = "Water " * 40
-
-    answer = call("schedule", at="in 1 hour", prompt=text)
-
-    shown = answer.split('"')[1]
-    assert len(shown) == 80
-    assert shown.endswith("…")
-    assert Job.objects.get().kwargs["prompt"] == text
-
-
 @pytest.mark.parametrize(
     ("arguments", "answer"),
     [
