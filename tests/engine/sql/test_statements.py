@@ -162,7 +162,7 @@ def test_refused_value_raises_a_django_error():
     job = JobFactory()
 
     with pytest.raises(DatabaseError):
-        update_rows(Job, "attempts = {attempts}", ("id", "attempts"), [(job.pk, 11)])
+        update_rows(Job, "name = {name}", ("id", "name"), [(job.pk, None)])
 
 
 def test_moments_keep_their_microseconds():
