@@ -222,7 +222,7 @@ def test_claim_that_takes_too_long_leaves_the_rest_for_the_next_claim(cluster, m
 def test_query_count_of_a_claim_does_not_grow_with_the_jobs(cluster, late):
     owner = UserFactory()
     counts = []
-    for jobs in (10, 200):
+    for jobs in (10, 60):
         Execution.objects.all().delete()
         Job.objects.all().delete()
         for _ in range(jobs):

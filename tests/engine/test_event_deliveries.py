@@ -19,6 +19,9 @@ from tests.receivers import call, deliveries, events_of, listen, person
 Status = Execution.Status
 
 
+pytestmark = pytest.mark.django_db
+
+
 def settle(cluster, run, status="failed", **fields):
     return engine.settle_runs(cluster.pk, [outcome_of(run, status, **fields)])
 
@@ -27,7 +30,6 @@ def prompt_job(owner, **fields):
     return JobFactory(owner=owner, task="prompt", kwargs={"prompt": "Read my inbox"}, name="Inbox", **fields)
 
 
-@pytest.mark.django_db
 def test_prompt_that_becomes_due_is_told_with_its_job_and_run(cluster):
     job = prompt_job(UserFactory(), tags=["mail"])
     opened = listen(job.owner)
@@ -44,7 +46,6 @@ def test_prompt_that_becomes_due_is_told_with_its_job_and_run(cluster):
     assert "Read my inbox" not in str(event)
 
 
-@pytest.mark.django_db
 def test_failed_run_is_told_with_its_error_and_a_retry_is_not(cluster):
     job = JobFactory(attempts=2)
     opened = listen(job.owner)
@@ -58,7 +59,6 @@ def test_failed_run_is_told_with_its_error_and_a_retry_is_not(cluster):
     assert (event["type"], event["data"]["run"]["error"]) == ("run.failed", "The disk is full.")
 
 
-@pytest.mark.django_db
 def test_job_that_works_again_is_told_once(cluster):
     job = JobFactory()
     opened = listen(job.owner, events="run.recovered")
@@ -79,7 +79,6 @@ def test_job_that_works_again_is_told_once(cluster):
     assert Incident.objects.get(job=job).ending == "Works again"
 
 
-@pytest.mark.django_db
 def test_missed_slot_is_told_with_the_reason(cluster):
     job = JobFactory(
         catch_up="none", next_run_at=NOW - timedelta(hours=1), created_at=NOW - timedelta(days=1)
@@ -93,7 +92,6 @@ def test_missed_slot_is_told_with_the_reason(cluster):
     assert event["data"]["reason"]
 
 
-@pytest.mark.django_db
 def test_change_is_told_with_who_made_it_but_without_values():
     job = JobFactory(kwargs={}, name="Water the plants")
     opened = listen(job.owner, events="job.changed")
@@ -111,7 +109,6 @@ def test_change_is_told_with_who_made_it_but_without_values():
     assert paused["data"]["change"] == "pause"
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(("answer", "text"), [("reply", "The first."), ("deny", "")])
 def test_answer_to_an_agent_is_no_change_of_its_job(answer, text):
     asked = ApprovalFactory(tool="ask_person", call_id="", arguments={"question": "Which?", "choices": []})
@@ -123,7 +120,6 @@ def test_answer_to_an_agent_is_no_change_of_its_job(answer, text):
     assert events_of(opened) == []
 
 
-@pytest.mark.django_db
 def test_many_changes_at_once_are_told_in_few_statements():
     owner = UserFactory()
     opened = listen(owner, events="job.changed")
@@ -141,7 +137,6 @@ def test_many_changes_at_once_are_told_in_few_statements():
     assert sum('"schedules_execution"' in query["sql"] for query in captured) <= 3
 
 
-@pytest.mark.django_db
 def test_approval_is_told_with_what_is_asked(cluster):
     job = prompt_job(UserFactory(), attempts=3)
     opened = listen(job.owner)
@@ -167,7 +162,6 @@ def test_approval_is_told_with_what_is_asked(cluster):
     assert "zq-private" not in str(event)
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("fields", "is_told"),
     [
@@ -189,7 +183,6 @@ def test_filters_choose_the_events(cluster, fields, is_told):
     assert bool(deliveries(opened)) is is_told
 
 
-@pytest.mark.django_db
 def test_nobody_is_told_of_the_jobs_of_others(cluster):
     opened = listen(UserFactory())
 
@@ -198,7 +191,6 @@ def test_nobody_is_told_of_the_jobs_of_others(cluster):
     assert deliveries(opened) == []
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("change", ["off", "inactive"])
 def test_who_no_longer_listens_is_not_told(cluster, change):
     job = JobFactory()
@@ -213,7 +205,6 @@ def test_who_no_longer_listens_is_not_told(cluster, change):
     assert deliveries(opened) == []
 
 
-@pytest.mark.django_db
 def test_failed_delivery_is_not_told_as_an_event(cluster):
     opened = listen(UserFactory())
     run = begin(cluster, opened.channel.job)
@@ -223,7 +214,6 @@ def test_failed_delivery_is_not_told_as_an_event(cluster):
     assert [row.pk for row in deliveries(opened)] == [run.execution_id]
 
 
-@pytest.mark.django_db
 def test_event_is_undone_with_what_it_tells_of(cluster):
     job = JobFactory()
     opened = listen(job.owner)
@@ -237,7 +227,6 @@ def test_event_is_undone_with_what_it_tells_of(cluster):
     assert Execution.objects.get(pk=run.execution_id).status == Status.RUNNING
 
 
-@pytest.mark.django_db
 def test_more_than_may_wait_is_counted_in_one_row(cluster, monkeypatch):
     monkeypatch.setattr(event_deliveries, "MAX_WAITING", 3)
     owner = UserFactory()
@@ -259,7 +248,6 @@ def _statements(cluster, statuses):
     return [query["sql"] for query in captured]
 
 
-@pytest.mark.django_db
 def test_runs_that_succeed_cost_no_query_for_events(cluster):
     listen(UserFactory())
 
@@ -268,14 +256,12 @@ def test_runs_that_succeed_cost_no_query_for_events(cluster):
     assert not [each for each in statements if "schedules_channel" in each]
 
 
-@pytest.mark.django_db
 def test_without_webhooks_a_batch_of_failures_costs_one_query_for_events(cluster):
     statements = _statements(cluster, ["failed"] * 20)
 
     assert len([each for each in statements if "schedules_channel" in each]) == 1
 
 
-@pytest.mark.django_db
 def test_claim_of_due_jobs_costs_no_query_for_events():
     listen(UserFactory())
     cluster = new_cluster()

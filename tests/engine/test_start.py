@@ -10,7 +10,7 @@ from schedules import engine
 from schedules.models import Execution
 from schedules.models.job_queries import NOTICE_PREFIX
 from schedules.models.jobs import new_public_id
-from tests.engine.conftest import LEASE, NOW, begin, new_cluster
+from tests.engine.conftest import LEASE, NOW, begin
 from tests.factories import ExecutionFactory, JobFactory
 
 pytestmark = pytest.mark.django_db
@@ -80,31 +80,6 @@ def test_start_records_time_lease_and_lateness(cluster):
     assert row.lateness == LATER - NOW
 
 
-def test_retry_keeps_the_lateness_of_the_first_start(cluster):
-    row = claimed(cluster, attempt=1, lateness=timedelta(seconds=3))
-
-    engine.start_runs(cluster.pk, 1, [row.pk], NOW + timedelta(hours=1))
-
-    row.refresh_from_db()
-    assert (row.attempt, row.lateness) == (2, timedelta(seconds=3))
-
-
-def test_only_claimed_runs_of_this_cluster_and_attempt_are_started(cluster):
-    mine = claimed(cluster)
-    others = [
-        claimed(new_cluster()),
-        claimed(cluster, attempt=1),
-        claimed(cluster, status="cancelled"),
-        claimed(cluster, status="queued"),
-        claimed(cluster, status="running"),
-    ]
-
-    started = engine.start_runs(cluster.pk, 0, [row.pk for row in [mine, *others]], LATER)
-
-    assert [item.execution_id for item in started] == [mine.pk]
-    assert not Execution.objects.exclude(pk=mine.pk).filter(started_at=LATER).exists()
-
-
 def test_started_runs_are_returned_in_the_order_of_their_ids(cluster):
     job = JobFactory()
     rows = [claimed(cluster, job=JobFactory(owner=job.owner)) for _ in range(5)]
@@ -124,13 +99,6 @@ def test_second_start_of_the_same_package_does_nothing(cluster):
     assert engine.start_runs(cluster.pk, 0, [row.pk], LATER) == []
     row.refresh_from_db()
     assert (row.attempt, row.started_at) == (1, NOW)
-
-
-def test_owner_without_a_profile_has_no_signing_key(cluster):
-    job = JobFactory()
-    job.owner.cronty_profile.delete()
-
-    assert begin(cluster, job).owner_key is None
 
 
 def test_run_of_a_purged_job_is_not_started(cluster):

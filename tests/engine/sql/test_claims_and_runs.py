@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Exists, F, Min, OuterRef, Q
 
 from schedules.engine import rescue
@@ -81,20 +81,6 @@ def test_trigger_of_a_due_job_equals_that_of_its_job():
 
     assert triggers == {job.pk: job.trigger for job in Job.objects.all()}
     assert len(triggers) == 3
-
-
-def test_number_of_live_runs_equals_the_orm_version(jobs):
-    considered = [job.pk for job in jobs[5:]]
-    wanted = Counter(
-        Execution.objects.live()
-        .filter(job__in=considered)
-        .exclude(cause="reminder")
-        .order_by()
-        .values_list("job_id", flat=True)
-    )
-
-    assert claims.live_runs(considered) == wanted
-    assert set(wanted.values()) == {1, 2}
 
 
 @pytest.mark.parametrize(
@@ -360,11 +346,31 @@ def end_finished_jobs(job_ids: Sequence[int], failed: Sequence[int]) -> None:
     update_rows(Job, f"status = {runs.status_after_runs(failed)}", ("id",), [(pk,) for pk in job_ids])
 
 
-def test_ended_jobs_equal_the_orm_version(jobs):
-    failed = [job.pk for job in jobs[::3]]
+def test_live_next_and_last_runs_of_jobs_equal_the_orm_version(jobs):
     considered = [job.pk for job in jobs[5:]]
-    live = Execution.objects.live().filter(job=OuterRef("pk"))
-    over = Job.objects.filter(~Exists(live), pk__in=considered, status="running")
+    live = Execution.objects.live().filter(job__in=considered).exclude(cause="reminder")
+    is_busy = Q(status__in=["claimed", "running", "waiting"]) | Q(status="queued", available_at__isnull=False)
+    busy = Execution.objects.filter(is_busy, job=OuterRef("job"))
+    held = Execution.objects.filter(
+        ~Exists(busy), job__in=considered, status="queued", available_at=None, finished_at=None
+    )
+
+    counts, found = claims.live_runs(considered), runs.next_in_line(considered)
+
+    assert counts == Counter(live.order_by().values_list("job_id", flat=True))
+    assert set(counts.values()) == {1, 2}
+    following = held.order_by().values("job").annotate(first=Min("pk")).values_list("first", flat=True)
+    assert sorted(found) == sorted(following)
+    assert found
+    with transaction.atomic():
+        end_finished_jobs([job.pk for job in jobs], failed=[])
+        assert Job.objects.filter(status="completed").exists()
+        assert not Job.objects.filter(status="failed").exists()
+        transaction.set_rollback(True)
+
+    failed = [job.pk for job in jobs[::3]]
+    unfinished = Execution.objects.live().filter(job=OuterRef("pk"))
+    over = Job.objects.filter(~Exists(unfinished), pk__in=considered, status="running")
     wanted = {
         job.pk: "failed" if job.pk in failed and job.trigger_type == "once" else "completed" for job in over
     }
@@ -374,28 +380,6 @@ def test_ended_jobs_equal_the_orm_version(jobs):
     ended = Job.objects.filter(pk__in=[job.pk for job in jobs]).exclude(status__in=["running", "paused"])
     assert dict(ended.values_list("pk", "status")) == wanted
     assert {"failed", "completed"} == set(wanted.values())
-
-
-def test_no_failed_jobs_are_accepted(jobs):
-    end_finished_jobs([job.pk for job in jobs], failed=[])
-
-    assert Job.objects.filter(status="completed").exists()
-    assert not Job.objects.filter(status="failed").exists()
-
-
-def test_next_waiting_run_equals_the_orm_version(jobs):
-    considered = [job.pk for job in jobs[5:]]
-    is_busy = Q(status__in=["claimed", "running", "waiting"]) | Q(status="queued", available_at__isnull=False)
-    busy = Execution.objects.filter(is_busy, job=OuterRef("job"))
-    held = Execution.objects.filter(
-        ~Exists(busy), job__in=considered, status="queued", available_at=None, finished_at=None
-    )
-    wanted = held.order_by().values("job").annotate(first=Min("pk")).values_list("first", flat=True)
-
-    found = runs.next_in_line(considered)
-
-    assert sorted(found) == sorted(wanted)
-    assert found
 
 
 # Waking up
