@@ -14,8 +14,6 @@ from django.urls import include, path
 
 from cronty_site import accounts
 from cronty_site.admin import register_accounts
-from cronty_site.terminal.serving import SiteTerminal
-from schedules.api.routes.terminal import Site
 from schedules.worker.database_errors import TRY_AGAIN, TRY_AGAIN_SECONDS, outage_in
 
 password_reset = [
@@ -27,7 +25,6 @@ password_reset = [
     path("password/new/done/", accounts.NewPasswordSetPage.as_view(), name="password_reset_complete"),
 ]
 register_accounts()
-Site.terminal = SiteTerminal()
 handler500 = "cronty_site.urls.server_error"
 
 

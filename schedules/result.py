@@ -130,6 +130,8 @@ class Code(Enum):
     PLAN_OUTDATED = Kind.CONFLICT, "A job was changed meanwhile: look at the plan again."
     FILE_ALREADY_APPLIED = Kind.CONFLICT, "Somebody else applied this file meanwhile: look at the plan again."
 
+    SOURCE_NOT_FOUND = Kind.NOT_FOUND, "No job has the source {0.subject}"
+
     RUN_NOT_FOUND = Kind.NOT_FOUND, "Run not found: {0.subject}"
     RUN_NOT_RUNNING = Kind.WRONG_STATE, "Run {0.subject} is not running."
     RUN_NOT_A_COMMAND = Kind.WRONG_STATE, "Only a command can be stopped while it runs."
@@ -155,6 +157,7 @@ class Code(Enum):
     TOO_MANY_ANSWERS = Kind.QUOTA, "This notification was answered {0.limit} times already."
     NO_ANSWER_TO_UNDO = Kind.WRONG_STATE, "There is no answer to undo: {0.subject}"
 
+    RUNNER_NOT_FOUND = Kind.NOT_FOUND, "{0.reason}"
     AGENTS_STOPPED = Kind.WRONG_STATE, "{0.reason} A person can start them again."
     AGENTS_NOT_STOPPED = Kind.WRONG_STATE, "The agents are not stopped."
     AGENTS_OF_EVERYBODY = Kind.FORBIDDEN, "Only staff can stop the agents of everybody, or start them again."
@@ -288,6 +291,12 @@ class Err:
     def text(self) -> str:
         """What the refusal says to programs and in the terminal."""
         return self.code.text.format(self)
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The reasons of each field as sentences; at a place in a file, they begin with the name of a job."""
+        joined = {name: " ".join(reasons) for name, reasons in self.errors.items()}
+        return {name: text if ":" in name else sentence(text) for name, text in joined.items()}
 
     @property
     def seconds(self) -> int:

@@ -197,7 +197,7 @@ def test_what_a_schedule_says_is_refused_beside_it(doors: Doors):
         [(name, value)] = given.items()
         refused = json.loads(doors.program.call("POST", "/jobs", job | given).content)
         assert [each["field"] for each in refused["errors"]] == [name]
-        assert main(["add", said["schedule"], "prompt", "x", option]) == 1
+        assert main(["add", said["schedule"], "prompt", "x", option]) == 2
         assert option.partition("=")[0] in doors.capsys.readouterr().err
         config = {"expression": said["schedule"]}
         asked = {"name": "x", "task": "prompt", "kwargs": {"prompt": "x"}, "trigger_type": "cron"}

@@ -13,7 +13,6 @@ from cronty_site.serving.connections import Connection, max_connections
 from cronty_site.serving.guards import Guards
 from cronty_site.serving.proxies import TrustProxies
 from schedules.api import streams
-from schedules.api.routes.terminal import end_lines
 from schedules.mcp.on_demand import end_streams
 
 STOP_SECONDS = 3
@@ -27,7 +26,6 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         end_streams()
         streams.end_streams()
-        end_lines()
         await super().shutdown(sockets)
 
 

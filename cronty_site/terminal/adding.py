@@ -1,30 +1,20 @@
-"""The subcommand `add`, which creates a job from a schedule, a task and its arguments."""
+"""The subcommands `add` and `edit`: create a job, and change one by options or as a document in an editor."""
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from cronty_site.terminal.arguments import (
-    columns_of_options,
-    find_task,
-    read_arguments,
-    schedule_fields,
-    spec_options,
-)
-from cronty_site.terminal.completion import complete_task
-from cronty_site.terminal.output import line, note, print_json, say
-from cronty_site.terminal.rows import clock_text, job_json, ping_url_of
-from cronty_site.terminal.session import Session, subcommand
-from schedules import services
-from schedules.secrets import masking
-from schedules.services.jobs.forecasts import preview_of, whole_words_of
-from schedules.services.jobs.masked_arguments import named_arguments
-from schedules.services.people.stored_secrets import secret_warnings
+from cronty_site.terminal import here
+from cronty_site.terminal.arguments import OPTION_NAMES, find_task, given, read_arguments, spec_options
+from cronty_site.terminal.failures import Failure
+from cronty_site.terminal.files import about_file
+from cronty_site.terminal.output import note, print_json, say
+from cronty_site.terminal.rows import clock_text, next_run_note
+from cronty_site.terminal.session import Session, complete_job, complete_task, subcommand
 from schedules.spec.job import JobSpec
-from schedules.tasks.registry import Task
-
-NAME_LENGTH = 80
 
 
 @subcommand(
@@ -55,44 +45,123 @@ def add_command(
     WHEN is a phrase, five cron fields in quotes, or a time, in your own zone or in --timezone. An argument is NAME=TEXT, or NAME:=JSON; values without a
     name are given in order.
     """
-    registered = find_task(session, task)
-    given = columns_of_options(session, session.zone, options)
-    zone = given.setdefault("timezone", session.zone)
-    columns = schedule_fields(session, when, "WHEN", zone, session.actor.user.pk, given)
-    args, kwargs = read_arguments(session, registered, arguments)
-    default_name = _name_of(registered, args, kwargs)
-    created = session.expect(
-        services.schedule(
-            session.actor,
-            paused=paused,
-            **columns,
-            name=name or default_name,
-            task=task,
-            args=args,
-            kwargs=session.actor.read_profile().with_default_place(task, args, kwargs),
-        )
+    known = find_task(session, task)
+    args, kwargs = read_arguments(known, arguments)
+    job = session.call(
+        "create_job",
+        {**OPTION_NAMES, "schedule": "WHEN"},
+        schedule=when,
+        task=task,
+        args=args,
+        kwargs=kwargs,
+        name=name or None,
+        paused=paused,
+        **given(options),
     )
-    job = created.job
     if session.as_json:
-        print_json(job_json(job) | {"ping_url": ping_url_of(job)})
+        print_json(job)
         return
-    ahead = preview_of(job, session.now, 1)
-    if ahead.next_runs:
-        first = f"first run {clock_text(ahead.next_runs[0], zone)}"
+    zone = job["timezone"]
+    if job["next_runs"]:
+        first = f"first run {clock_text(job['next_runs'][0], zone)}"
     else:
-        first = f"waiting for {ahead.waits_for}" if ahead.waits_for else "paused"
-    say(f"Created: {job.name} (#{job.pk}) · {whole_words_of(job)} · {zone} · {first}", "green")
-    if address := ping_url_of(job):
-        say(f"Ping address: {address}")
-    for warning in (*ahead.warnings, *secret_warnings(session.actor, job)):
+        first = f"waiting for {job['waits_for']}" if job["waits_for"] else "paused"
+    say(f"Created: {job['name']} (#{job['number']}) · {job['description']} · {zone} · {first}", "green")
+    if job["ping_url"]:
+        say(f"Ping address: {job['ping_url']}")
+    for warning in job["warnings"]:
         note(warning)
-    if created.similar:
-        note(f"{created.similar.name} ({created.similar.public_id}) does the same on the same schedule.")
+    if job["similar"]:
+        note(f"{job['similar']} does the same on the same schedule.")
 
 
-def _name_of(task: Task, args: list[Any], kwargs: dict[str, Any]) -> str:
-    """Return a default name: the task, and the first argument that is a text and not secret."""
-    values = masking.masked(named_arguments(task.name, args, kwargs)).values()
-    first = line(next((text for text in values if isinstance(text, str) and text != masking.MASK), ""))
-    name = f"{task.name}: {first}" if first else task.name
-    return name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1].rstrip()}…"
+@subcommand(
+    "edit",
+    examples="""
+    cronty edit "Stand up"
+    cronty edit "Stand up" --schedule "every weekday at 9:00" message="Stand up, please"
+    cronty edit 50 --attempts 5 --tag home --tag daily
+    """,
+)
+@click.argument("reference", metavar="JOB", shell_complete=complete_job)
+@click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--schedule", metavar="WHEN", help="When it runs: a phrase, five cron fields, or a time.")
+@click.option("--name", help="The new name of the job.")
+@spec_options(JobSpec)
+@click.option("--file", help="Read the document from here.")
+def edit_command(session: Session, reference: str, file: str | None, **fields: Any) -> None:
+    """Change a job: the given fields, or without any, its YAML document in $EDITOR.
+
+    An argument is NAME=TEXT, or NAME:=JSON; NAME:=null removes it.
+    """
+    has_fields = any(value not in (None, ()) for value in fields.values())
+    if file and has_fields:
+        raise click.UsageError("Give either --file or fields, not both.")
+    before = session.call("show_job", job=reference)
+    if file:
+        text = here.read_text(file)
+        with about_file():
+            job = session.call("change_by_document", job=before["id"], name=file, text=text)
+    elif has_fields:
+        job = _edit_fields(session, before, **fields)
+    else:
+        job = _edit_text(session, before)
+    _show(session, before, job, has_schedule=bool(fields["schedule"]))
+
+
+def _edit_fields(
+    session: Session,
+    job: Mapping[str, Any],
+    *,
+    arguments: Sequence[str],
+    schedule: str | None,
+    name: str | None,
+    **options: Any,
+) -> Mapping[str, Any]:
+    values = given(options)
+    if arguments:
+        args, kwargs = read_arguments(find_task(session, job["task"]), arguments)
+        values |= {"args": args or None, "kwargs": kwargs}
+    changed: Mapping[str, Any] = session.call(
+        "change_job",
+        {**OPTION_NAMES, "schedule": "--schedule"},
+        job=job["id"],
+        revision=job["revision"],
+        schedule=schedule or None,
+        name=name,
+        **values,
+    )
+    return changed
+
+
+def _edit_text(session: Session, job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Open the document of a job in an editor, and apply it; the file is kept if that fails."""
+    document = session.call("show_document", job=job["id"])
+    path, typed = here.edit(document["text"])
+    try:
+        if typed != document["text"]:
+            revision = document["revision"]
+            with about_file():
+                job = session.call(
+                    "change_by_document", job=job["id"], name=path, text=typed, revision=revision
+                )
+    except click.ClickException as error:
+        code = error.code if isinstance(error, Failure) else ""
+        where = f"`cronty edit {job['number']} --file {shlex.quote(path)}`"
+        message = f"{error.format_message()}\nYour text is kept: correct it, then run {where}."
+        raise Failure(message, error.exit_code, code=code) from error
+    Path(path).unlink(missing_ok=True)
+    return job
+
+
+def _show(session: Session, before: Mapping[str, Any], job: Mapping[str, Any], *, has_schedule: bool) -> None:
+    if session.as_json:
+        print_json(job)
+        return
+    if job["revision"] == before["revision"]:
+        say(f"Nothing changed: {job['name']} (#{job['number']})")
+        return
+    words = f" · {job['description']}" if has_schedule else ""
+    say(f"Changed: {job['name']} (#{job['number']}){words}{next_run_note(job)}", "green")
+    for warning in job["warnings"]:
+        note(warning)

@@ -1,30 +1,30 @@
-"""Read what `add` and `edit` have in common: the arguments of a task, the schedule, and the options of a job."""
+"""Read what `add` and `edit` have in common: the arguments of a task, and the options of a job."""
 
-import inspect
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import click
 
-from cronty_site.terminal.failures import Failure, did_you_mean
+from cronty_site.terminal.failures import Failure
 from cronty_site.terminal.output import line
 from cronty_site.terminal.session import Session
 from schedules import clock
-from schedules.services.jobs.schedule_texts import read_schedule
-from schedules.services.jobs.validation import usable_tasks, with_given
+from schedules.services.reading import did_you_mean
 from schedules.spec.job import JobSpec, ScheduleSpec, choices_of, shown_type
 from schedules.spec.readers import read_span
-from schedules.tasks import registry
-from schedules.tasks.registry import Task
 from schedules.when.phrases import PhraseError
 
 # What options are called that do not have the name of their field.
 _NAMES = {"ends_at": "until", "calendars": "calendar", "grants": "grant", "tags": "tag"}
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*):?=")
+OPTIONS = {name: f"--{_NAMES.get(name, name).replace('_', '-')}" for name in JobSpec.of_columns()}
+# The options whose values are read; whether there is what a list names is another question.
+OPTION_NAMES = {
+    name: option for name, option in OPTIONS.items() if name not in ("grants", "calendars", "tags")
+}
 
 
 class Duration(click.ParamType[timedelta]):
@@ -44,7 +44,7 @@ def spec_options(spec: type[ScheduleSpec]) -> Callable[[Callable[..., Any]], Cal
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         for name, field in reversed(spec.of_columns().items()):
-            flag, kind, choices = option_of(name), shown_type(field), choices_of(field)
+            flag, kind, choices = OPTIONS[name], shown_type(field), choices_of(field)
             is_list = kind == list[str]
             flags = f"{flag}/--no-{flag[2:]}" if kind is bool else flag
             more = f'{field.description.rstrip(".")}; repeat it for several; "" for none.'
@@ -62,46 +62,27 @@ def spec_options(spec: type[ScheduleSpec]) -> Callable[[Callable[..., Any]], Cal
     return add
 
 
-def columns_of_options(session: Session, zone: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of the options that were given; a wrong value is wrong usage."""
-    given = {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in options.items()
-        if value not in (None, ())
-    }
-    columns, problems = JobSpec.read_each(given, now=session.now, zone=zone)
-    for (name, *_), reason in problems:
-        raise click.BadParameter(reason, param_hint=option_of(str(name)))
-    return columns
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given; "" for a list removes what is in it."""
+    values = {name: value for name, value in options.items() if value not in (None, ())}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-def option_of(name: str) -> str:
-    return f"--{_NAMES.get(name, name).replace('_', '-')}"
-
-
-def schedule_fields(
-    session: Session, text: str, option: str, zone: str, owner_id: int, given: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return what the text of a schedule sets, together with the columns that options give beside it."""
-    schedule = session.read(partial(read_schedule, owner_id=owner_id), text, option, zone)
-    return session.expect(with_given(schedule.fields, given, {name: option_of(name) for name in given}))
-
-
-def find_task(session: Session, name: str) -> Task:
-    """Return the task with this name; the error for an unknown one lists the others."""
-    task = registry.get(name)
-    if task is None or task.system:
-        usable = [each.name for each in usable_tasks(session.actor)]
+def find_task(session: Session, name: str) -> Mapping[str, Any]:
+    """Return the task with this name, with the schema of its arguments; the error for an unknown one lists the others."""
+    tasks = {task["name"]: task for task in session.call("list_tasks")["tasks"]}
+    if name not in tasks:
         raise Failure(
-            f"Unknown task: {line(name)}.{did_you_mean(name, usable)} Choose one of: {', '.join(usable)}.",
+            f"Unknown task: {line(name)}.{did_you_mean(name, tasks)} Choose one of: {', '.join(tasks)}.",
             code="invalid",
         )
+    task: Mapping[str, Any] = tasks[name]
     return task
 
 
-def read_arguments(session: Session, task: Task, texts: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
+def read_arguments(task: Mapping[str, Any], texts: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
     """Split arguments by position and by name; values for parameters that take no text are parsed as JSON."""
-    schema = task.schema
+    schema = task["arguments"]
     properties: dict[str, Any] = schema["properties"]
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
@@ -114,26 +95,20 @@ def read_arguments(session: Session, task: Task, texts: Sequence[str]) -> tuple[
         elif _NAMED.match(text) and schema.get("additionalProperties"):
             kwargs[name] = _value(name, value, takes_text=not is_json)
         else:
-            if _NAMED.match(text) and not _takes_more_values(task):
-                raise _unknown_argument(session, task, name, list(properties))
+            if _NAMED.match(text) and not task["takes_more_values"]:
+                raise _unknown_argument(task["name"], name, list(properties))
             place = next(iter(list(properties)[len(args) :]), "")
             args.append(_value(place, text, takes_text=_takes_text(properties.get(place, {}))))
     return args, kwargs
 
 
-def _unknown_argument(session: Session, task: Task, name: str, names: list[str]) -> Exception:
+def _unknown_argument(task: str, name: str, names: list[str]) -> Exception:
     takes = ", ".join(names) or "no arguments"
     return Failure(
-        f"{task.name} has no argument {name}.{did_you_mean(name, names, '{}=')} It takes {takes}."
+        f"{task} has no argument {name}.{did_you_mean(name, names, '{}=')} It takes {takes}."
         ' Write the name of the argument before a value that contains "=".',
         code="invalid",
     )
-
-
-def _takes_more_values(task: Task) -> bool:
-    """Return whether a task takes values that have no name."""
-    kinds = {parameter.kind for parameter in task.signature.parameters.values()}
-    return inspect.Parameter.VAR_POSITIONAL in kinds
 
 
 def _takes_text(schema: dict[str, Any]) -> bool:

@@ -4,29 +4,11 @@ from collections.abc import Sequence
 
 import click
 
+from cronty_site.terminal import here
 from cronty_site.terminal.output import answer, print_list, show_once
-from cronty_site.terminal.rows import clock_text
+from cronty_site.terminal.rows import Document, clock_text
 from cronty_site.terminal.session import Session, subcommand
 from schedules.channels.catalog import KINDS
-from schedules.models import Execution
-from schedules.services.documents import channel_json, delivery_json
-from schedules.services.people.channel_tests import send_test
-from schedules.services.people.channels import (
-    ListedChannel,
-    confirm_channel,
-    delete_channel,
-    list_channels,
-    listed_channel,
-    rename_channel,
-    set_channel,
-)
-from schedules.services.people.webhooks import (
-    find_webhook,
-    list_deliveries,
-    redeliver,
-    rotate_secret,
-    switch_webhook,
-)
 
 
 @subcommand(
@@ -81,82 +63,73 @@ def channels_command(
     """
     if name is None:
         print_list(
-            list_channels(session.actor),
-            channel_json,
+            session.call("list_channels")["channels"],
             ("channel", "kind", "goes to", "last sent", "last error"),
             lambda channel: _row(channel, session.zone),
             shrink="last error",
             if_none="No channels.",
         )
     elif kind:
-        settings = _settings_of(session, kind, values)
-        channel = session.expect(set_channel(session.actor, name, kind, settings))
-        if channel.new_secret:
+        channel = session.call("set_channel", channel=name, kind=kind, values=_settings_of(kind, values))
+        if channel.get("secret"):
             _print_secret(channel)
-            return
-        answer(
-            channel_json(channel),
-            f"Saved: {channel.name}. Send a test: cronty channels {channel.name} --test",
-        )
+        else:
+            answer(
+                channel,
+                f"Saved: {channel['name']}. Send a test: cronty channels {channel['name']} --test",
+            )
     elif code:
-        session.expect(confirm_channel(session.actor, name, code))
+        session.call("confirm_channel", channel=name, code=code)
         answer({"confirmed": name}, f"Confirmed: {name}.")
     elif new_name:
-        session.expect(rename_channel(session.actor, name, new_name))
+        session.call("rename_channel", channel=name, name=new_name)
         answer({"renamed": new_name}, f"Renamed: {name} is {new_name} now.")
     elif delete:
-        session.expect(delete_channel(session.actor, name))
+        session.call("delete_channel", channel=name)
         answer({"deleted": name}, f"Deleted: {name}.")
     elif test:
-        tested = session.expect(send_test(session.actor, name))
-        answer({"sent": tested.is_sent, "message": tested.message}, tested.message)
+        tested = session.call("test_channel", channel=name)
+        answer(tested, tested["message"])
     elif deliveries:
         print_list(
-            list_deliveries(session.expect(find_webhook(session.actor, name))),
-            delivery_json,
+            session.call("list_channel_deliveries", channel=name)["deliveries"],
             ("run", "event", "at", "status", "attempts", "error"),
-            lambda run: _delivery_row(run, session.zone),
+            lambda each: _delivery_row(each, session.zone),
             shrink="error",
             if_none="Nothing was sent yet.",
         )
     elif again is not None:
-        delivery = session.expect(redeliver(session.actor, name, again))
-        answer(
-            delivery_json(delivery),
-            f"On its way as run {delivery.pk}. See: cronty channels {name} --deliveries",
-        )
+        sent = session.call("send_event_again", channel=name, delivery=again)
+        answer(sent, f"On its way as run {sent['id']}. See: cronty channels {name} --deliveries")
     elif new_secret:
-        row, secret = session.expect(rotate_secret(session.actor, name))
-        _print_secret(listed_channel(session.actor, row, secret))
+        _print_secret(session.call("rotate_channel_secret", channel=name))
     elif is_on or is_off:
-        row = session.expect(switch_webhook(session.actor, name, is_on=is_on))
-        channel = listed_channel(session.actor, row)
-        answer(channel_json(channel), f"{channel.name} is {'on' if is_on else 'off'}.")
+        channel = session.call("switch_channel_on" if is_on else "switch_channel_off", channel=name)
+        answer(channel, f"{channel['name']} is {'on' if is_on else 'off'}.")
     else:
         raise click.UsageError("Choose one of the options, like --add or --test: see cronty channels --help.")
 
 
-def _print_secret(channel: ListedChannel) -> None:
+def _print_secret(channel: Document) -> None:
     show_once(
-        channel_json(channel),
-        channel.new_secret,
-        f"It is not shown again. Send a test: cronty channels {channel.name!r} --test",
+        channel,
+        channel["secret"],
+        f"It is not shown again. Send a test: cronty channels {channel['name']!r} --test",
     )
 
 
-def _delivery_row(run: Execution, zone: str) -> list[str]:
-    event = (run.given or {}).get("event") or {}
+def _delivery_row(delivery: Document, zone: str) -> list[str]:
     return [
-        str(run.pk),
-        event.get("type", "test"),
-        clock_text(run.scheduled_for, zone),
-        run.status,
-        str(run.attempt),
-        run.error or run.reason,
+        str(delivery["id"]),
+        delivery["type"] or "test",
+        clock_text(delivery["at"], zone),
+        delivery["status"],
+        str(delivery["attempts"]),
+        delivery["error"] or "",
     ]
 
 
-def _settings_of(session: Session, kind_name: str, values: Sequence[str]) -> dict[str, str]:
+def _settings_of(kind_name: str, values: Sequence[str]) -> dict[str, str]:
     """Return the settings of a channel; secrets are prompted for, because other users can see arguments."""
     kind = KINDS[kind_name]
     settings = dict(value.partition("=")[::2] for value in values)
@@ -167,21 +140,24 @@ def _settings_of(session: Session, kind_name: str, values: Sequence[str]) -> dic
             raise click.UsageError(f"Give the values of: {names}. Secrets are asked for.")
     for field in kind.fields:
         if field.is_secret and field.is_required:
-            settings[field.name] = session.ask_secret(field.label)
+            settings[field.name] = here.ask_secret(field.label)
     return settings
 
 
-def _row(channel: ListedChannel, zone: str) -> list[str]:
+def _row(channel: Document, zone: str) -> list[str]:
+    kind = KINDS[channel["kind"]]
+    options = channel["options"]
+    goes_to = [options[field.name] for field in kind.fields if options.get(field.name) and not field.choices]
     return [
-        channel.name,
-        channel.kind.title,
-        " ".join(value for _, value in channel.shown),
-        clock_text(channel.last_sent_at, zone) if channel.last_sent_at else "",
+        channel["name"],
+        kind.title,
+        " ".join(goes_to),
+        clock_text(channel["last_sent_at"], zone),
         _problem(channel),
     ]
 
 
-def _problem(channel: ListedChannel) -> str:
-    if channel.off_reason:
-        return f"off: {channel.off_reason}"
-    return channel.last_error if channel.is_confirmed else "not confirmed"
+def _problem(channel: Document) -> str:
+    if channel["off_reason"]:
+        return f"off: {channel['off_reason']}"
+    return (channel["last_error"] or "") if channel["confirmed"] else "not confirmed"

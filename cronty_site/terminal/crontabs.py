@@ -13,23 +13,24 @@ from typing import Any
 import click
 from django.conf import settings
 
+from cronty_site.terminal import here
 from cronty_site.terminal.failures import Failure
-from cronty_site.terminal.files import apply_specs, read_text, write_file
-from cronty_site.terminal.healthchecks import healthchecks_command
+from cronty_site.terminal.files import healthchecks_command, planned, print_plan
 from cronty_site.terminal.output import line, note, print_json, print_table, say
-from cronty_site.terminal.session import Session, check_zone, subcommand
+from cronty_site.terminal.session import Session, subcommand
+from schedules import clock
 from schedules.models.counting import counted
 from schedules.services.files.crontab import Crontab, parse_crontab
 from schedules.services.files.crontab_jobs import make_jobs, toml_of
-from schedules.services.files.jobs import read_jobs
 from schedules.services.files.writing import write_jobs
-from schedules.services.people.preferences import MEND, why_unalerted
-from schedules.services.people.profiles import profile_of
+from schedules.services.people.preferences import MEND, UNALERTED
+from schedules.spec.readers import read_zone
 from schedules.tasks import registry
 from schedules.tasks.commands.accounts import AccountError, account_of
 from schedules.tasks.commands.catalog import catalog
 from schedules.tasks.commands.definitions import parse
 from schedules.tasks.operator_files.tables import OperatorFileError
+from schedules.when.triggers import TriggerError
 
 SYSTEM_PATHS = ("/etc/crontab", "/etc/cron.d/")
 
@@ -86,11 +87,11 @@ def crontab_command(
     The commands are added to commands.toml, and the jobs are applied like a file. Lines that cannot be taken over are
     listed with the reason.
     """
-    if session.token:
+    if session.is_remote:
         raise Failure("Crontabs are taken over on the machine of Cronty itself, which runs their commands.")
     if folder and folder.exists() and not folder.is_dir():
         raise click.BadParameter(f"{folder} is no folder.", param_hint="--write")
-    zone = check_zone(timezone or host_zone())
+    zone = _zone(timezone or host_zone())
     # One source per file, because another file may have lines with the same comments.
     source = source or ("crontab" if path is None or str(path) == "-" else path.resolve().name)
     has_users = system or (path is not None and str(path.resolve()).startswith(SYSTEM_PATHS))
@@ -117,12 +118,12 @@ def crontab_command(
         _show(crontab, jobs, commands)
     if not has_users and _begin_with_users(crontab):
         note("The commands begin with names of users: a system crontab is read with --system.")
-    if jobs and (unalerted := why_unalerted(profile_of(session.actor.user))):
-        note(f"{unalerted} {MEND}")
+    if jobs and not (session.me["alert_topic"] or session.me["alert_channel"]):
+        note(f"{UNALERTED} {MEND}")
     if check or not jobs:
         return
     if not yes:
-        session.confirm("Take these over?")
+        here.confirm("Take these over?")
         if _existing(file) != text:
             raise Failure(f"{file} changed meanwhile: try again.")
     merged = f"{text.rstrip()}\n\n{added}".lstrip("\n") if added else text
@@ -130,19 +131,28 @@ def crontab_command(
     document = write_jobs(jobs, zone)
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
-        write_file(str(folder / "jobs.yaml"), document, force=force)
-        write_file(str(file), merged, force=True)
+        here.write_text(str(folder / "jobs.yaml"), document, force=force)
+        here.write_text(str(file), merged, force=True)
         note(
             f"Written to {folder}: move commands.toml to {settings.CRONTY_COMMANDS_FILE}, then apply jobs.yaml."
         )
         return
     if added:
-        write_file(str(file), merged, force=True)
+        here.write_text(str(file), merged, force=True)
         catalog.refresh()
-    specs, problems = read_jobs([(source, document)], zone, session.now)
-    if problems:
-        raise Failure(str(problems[0]))
-    apply_specs(session, source, specs, prune=prune, yes=True, check=False, is_quiet=session.as_json)
+    request = {
+        "source": source,
+        "files": [{"name": source, "text": document}],
+        "timezone": zone,
+        "prune": prune,
+    }
+    plan = planned(session, "apply_file", request)
+    if not session.as_json:
+        print_plan(plan)
+    if plan["confirm"]:
+        session.call("apply_file", **request, confirm=plan["confirm"])
+    if not session.as_json:
+        say("Applied.", "green")
 
 
 import_command.add_command(crontab_command)
@@ -160,6 +170,13 @@ def host_zone() -> str:
         return name if separator else "UTC"
 
 
+def _zone(name: str) -> str:
+    try:
+        return read_zone(name, clock.now())
+    except TriggerError as error:
+        raise click.BadParameter(error.reason, param_hint="--timezone") from error
+
+
 def _home_of(user: str) -> str | None:
     """Return the home folder of a user that commands can run as."""
     try:
@@ -170,7 +187,7 @@ def _home_of(user: str) -> str | None:
 
 def _text(path: Path | None) -> str:
     if path is not None:
-        return read_text(str(path))
+        return here.read_text(str(path))
     try:
         listed = subprocess.run(["crontab", "-l"], capture_output=True, text=True, check=False)  # noqa: S607  # nosec B603, B607  # of the person who types it
     except OSError as error:
@@ -184,7 +201,7 @@ def _existing(file: Path) -> str:
     """Return the content of commands.toml; a broken file must be corrected first."""
     if str(file) == ".":
         raise Failure("CRONTY_COMMANDS_FILE is not set: commands cannot be added.")
-    text = read_text(str(file)) if file.exists() else ""
+    text = here.read_text(str(file)) if file.exists() else ""
     _check_commands(file, text)
     return text
 

@@ -1,8 +1,6 @@
 """Failures of a command: exit codes, error messages, and suggestions for misspelled names."""
 
-import difflib
 import json
-from collections.abc import Iterable
 from io import StringIO
 from pathlib import Path
 from typing import IO, Any
@@ -35,16 +33,16 @@ class Failure(click.ClickException):
         click.echo(f"cronty: {self.message}", file=file, err=True)
 
 
-def show_error(error: click.ClickException, *, as_json: bool, stream: IO[str] | None = None) -> None:
-    """Print an error to standard error, or to another stream, as text or as one line of JSON."""
+def show_error(error: click.ClickException, *, as_json: bool) -> None:
+    """Print an error to standard error, as text or as one line of JSON."""
     if as_json:
         code = error.code if isinstance(error, Failure) else "usage"
-        click.echo(json.dumps({"error": error.format_message(), "code": code}), file=stream, err=True)
+        click.echo(json.dumps({"error": error.format_message(), "code": code}), err=True)
     else:
         # It may repeat what was typed, or what somebody else stored.
         text = StringIO()
         error.show(text)
-        click.echo(strip_unprintable(text.getvalue()), file=stream, err=True, nl=False)
+        click.echo(strip_unprintable(text.getvalue()), err=True, nl=False)
 
 
 def not_started(path: Path) -> Failure:
@@ -55,14 +53,3 @@ def not_started(path: Path) -> Failure:
         ExitCode.NOT_READY,
         code="not_ready",
     )
-
-
-def did_you_mean(text: str, names: Iterable[str], form: str = "{}") -> str:
-    """Return a suggestion of the most similar name, to append to an error, or an empty text."""
-    folded = {name.casefold(): name for name in names}
-    typed = text.strip().casefold()
-    matches = difflib.get_close_matches(typed, folded, n=1)
-    if not matches and len(typed) > 2:
-        # A part of a long name is not similar enough to it.
-        matches = [name for name in folded if typed in name]
-    return f" Did you mean {form.format(folded[matches[0]])}?" if len(matches) == 1 else ""

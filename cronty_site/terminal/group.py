@@ -2,13 +2,11 @@
 
 import os
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import click
 
-from cronty_site.terminal.consoles import current_console
 from cronty_site.terminal.failures import ExitCode, Failure, show_error
 from schedules import __version__
 from schedules.mcp.early import answer_early
@@ -32,16 +30,16 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     },
     "Change": {
         "add": Entry("adding", "Create a job."),
-        "edit": Entry("editing", "Change a job, by options or in an editor."),
-        "run": Entry("changing", "Run a job now."),
+        "edit": Entry("adding", "Change a job, by options or in an editor."),
+        "run": Entry("logs", "Run a job now."),
         "pause": Entry("changing", "Pause jobs."),
         "resume": Entry("changing", "Resume paused jobs."),
         "confirm": Entry("changing", "Let jobs run that agents have made."),
         "skip": Entry("changing", "Leave out the next run, or the runs of some days."),
-        "done": Entry("answering", "Answer a reminder: done."),
-        "snooze": Entry("answering", "Answer a reminder: again later."),
+        "done": Entry("changing", "Answer a reminder: done."),
+        "snooze": Entry("changing", "Answer a reminder: again later."),
         "cancel": Entry("changing", "Cancel jobs: they never run again."),
-        "trigger": Entry("triggers", "Give a job an address that starts it, renew it, or take it away."),
+        "trigger": Entry("changing", "Give a job an address that starts it, renew it, or take it away."),
         "rm": Entry("changing", "Move jobs to the trash."),
         "restore": Entry("changing", "Bring back deleted and cancelled jobs."),
     },
@@ -57,15 +55,13 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     "Operate": {
         "up": Entry("operating", "Run the web pages and a cluster until Ctrl-C."),
         "mcp": Entry("operating", "Serve the MCP tools to an agent over standard input and output."),
-        "approvals": Entry("approvals", "List what agents ask, and answer it."),
-        "preferences": Entry(
-            "preferences", "Show and change where alerts and notifications go, and your zone."
-        ),
-        "alerts": Entry("alerts", "List alerts and what was sent, and snooze them."),
-        "runner": Entry("runners", "List and check runners of prompts; stop all agents."),
-        "token": Entry("tokens", "Create, list and revoke tokens of agents."),
-        "calendars": Entry("calendars", "List, set and delete calendars."),
-        "secret": Entry("secrets", "List, set and delete secrets."),
+        "approvals": Entry("agents", "List what agents ask, and answer it."),
+        "preferences": Entry("settings", "Show and change where alerts and notifications go, and your zone."),
+        "alerts": Entry("settings", "List alerts and what was sent, and snooze them."),
+        "runner": Entry("agents", "List and check runners of prompts; stop all agents."),
+        "token": Entry("access", "Create, list and revoke tokens of agents."),
+        "calendars": Entry("settings", "List, set and delete calendars."),
+        "secret": Entry("access", "List, set and delete secrets."),
         "channels": Entry("channels", "List, add, test and delete channels."),
         "doctor": Entry("operating", "Examine the installation, and say what to do."),
         "backup": Entry("operating", "Copy the database while Cronty runs."),
@@ -77,8 +73,6 @@ SECTIONS: dict[str, dict[str, Entry]] = {
 CREATING = ("up", "mcp", "manage")
 # These need neither an installation nor Django.
 ELSEWHERE = SECTIONS["Elsewhere"]
-# These always run on this machine, even if other commands are sent to a server.
-LOCAL_ONLY = ("up", "mcp", "doctor", "backup", "completion", "manage")
 # These change nothing.
 READING = {*SECTIONS["Look"], "export", "schema"}
 # Set for programs that work on prompts: such a run has no identity of its own, and may not change anything.
@@ -153,56 +147,26 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Run the command line, here or on the server of CRONTY_URL and CRONTY_TOKEN; Ctrl-C ends it with 130."""
+    """Run the command line, and print its failure; Ctrl-C ends it with 130."""
     words = sys.argv[1:] if arguments is None else arguments
     if IN_RUN in os.environ and words[:1] == ["mcp"] and "--read-only" not in words:
         words = [*words, "--read-only"]
     if arguments is None and words[:1] == ["mcp"]:
         answer_early(words[1:])
     try:
-        return invoke(words, run=_run)
-    except BrokenPipeError:
-        # The reader, like `head`, has seen enough.
-        sys.stderr.close()
-        return 1
-
-
-def _run(words: list[str]) -> Any:
-    name = words[0] if words else ""
-    is_known = name in COMMANDS or name in ALIASES
-    if is_known and name not in LOCAL_ONLY and name not in ELSEWHERE and not _wants_usage(words):
-        from cronty_site.terminal.elsewhere.remote import (  # noqa: PLC0415  (the list of commands does without)
-            remote_server,
-            run_remotely,
-        )
-
-        if server := remote_server():
-            return run_remotely(server, words)
-    return _run_locally(words)
-
-
-def _run_locally(words: list[str]) -> Any:
-    return cli.main(args=words, prog_name="cronty", standalone_mode=False)
-
-
-def _wants_usage(words: list[str]) -> bool:
-    own_words = words[: words.index("--")] if "--" in words else words
-    return bool({"-h", "--help"} & set(own_words)) or COMPLETION in os.environ
-
-
-def invoke(words: list[str], run: Callable[[list[str]], Any] = _run_locally) -> int:
-    """Run a command line with this function, and print its failure; return the exit code."""
-    as_json, stream = "--json" in words, current_console().stream(err=True)
-    try:
-        return run(words) or 0
+        return cli.main(args=words, prog_name="cronty", standalone_mode=False) or 0
     except click.exceptions.Exit as end:
         return end.exit_code
     except (click.Abort, KeyboardInterrupt):
         failure = Failure("Interrupted.", ExitCode.INTERRUPTED, code="interrupted")
-        show_error(failure, as_json=as_json, stream=stream)
+        show_error(failure, as_json="--json" in words)
         return ExitCode.INTERRUPTED
     except click.ClickException as error:
         # The tab key completes names, and shows no errors.
         if COMPLETION not in os.environ:
-            show_error(error, as_json=as_json, stream=stream)
+            show_error(error, as_json="--json" in words)
         return error.exit_code
+    except BrokenPipeError:
+        # The reader, like `head`, has seen enough.
+        sys.stderr.close()
+        return 1

@@ -68,6 +68,7 @@ def mcp_command(arguments: Sequence[str]) -> None:
 
 @subcommand(
     "backup",
+    is_local=True,
     examples="""
     cronty backup /var/backups/cronty.sqlite3
     cronty backup /var/backups/cronty.archive --all

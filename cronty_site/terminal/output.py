@@ -1,7 +1,9 @@
 """Print for people and for programs: tables that fit the terminal, and JSON."""
 
 import json
+import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -16,7 +18,6 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from cronty_site.terminal.consoles import current_console, echo
 from schedules.limits import strip_unprintable
 from schedules.when import durations
 
@@ -54,26 +55,16 @@ _UNESCAPED = re.compile("[^\n -~]")
 
 def console(*, stderr: bool = False) -> Console:
     """Return a rich console for the current streams, in colour only on a terminal without NO_COLOR."""
-    target = current_console()
-    stream = target.stream(err=stderr)
-    is_wide = not stream.isatty() and "COLUMNS" not in target.environ
+    stream = sys.stderr if stderr else sys.stdout
+    is_wide = not stream.isatty() and "COLUMNS" not in os.environ
     return Console(
-        file=stream,
-        width=WIDE if is_wide else target.width,
-        highlight=False,
-        soft_wrap=False,
-        emoji=False,
-        _environ=target.environ,
+        file=stream, width=WIDE if is_wide else None, highlight=False, soft_wrap=False, emoji=False
     )
 
 
 @contextmanager
 def waiting(text: str) -> Iterator[Callable[[], None]]:
     """Show a spinner inside the block, or until the yielded function is called."""
-    if current_console().is_remote:
-        # It would take over the streams of the whole server.
-        yield lambda: None
-        return
     with Status(text, console=console(stderr=True)) as status:
         yield status.stop
 
@@ -81,7 +72,7 @@ def waiting(text: str) -> Iterator[Callable[[], None]]:
 def print_json(value: Any) -> None:
     """Print a value as JSON, with control characters escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    echo(_UNESCAPED.sub(_printable, text))
+    click.echo(_UNESCAPED.sub(_printable, text))
 
 
 def _printable(character: re.Match[str]) -> str:
@@ -97,7 +88,7 @@ def prints_json() -> bool:
 
 def print_message(message: Mapping[str, str]) -> None:
     """Print a note or a question for programs, as one line on standard error."""
-    echo(json.dumps(message), err=True)
+    click.echo(json.dumps(message), err=True)
 
 
 def line(value: Any) -> str:
@@ -188,18 +179,16 @@ def _widths(texts: Sequence[Sequence[str]], shrunk: Sequence[bool], available: i
 
 
 def print_list(
-    items: Iterable[T],
-    as_json: Callable[[T], Any],
+    items: Sequence[T],
     columns: Sequence[str],
     as_row: Callable[[T], Sequence[Any]],
     *,
     shrink: str,
     if_none: str,
 ) -> None:
-    """Print items as JSON or as a table, or this sentence if there are none."""
-    items = list(items)
+    """Print documents as JSON or as a table, or this sentence if there are none."""
     if prints_json():
-        print_json([as_json(item) for item in items])
+        print_json(items)
     elif items:
         print_table(columns, map(as_row, items), shrink=shrink)
     else:

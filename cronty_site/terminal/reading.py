@@ -1,49 +1,31 @@
 """The subcommands that only read: jobs, show, next, why and preview."""
 
-from datetime import datetime
+from datetime import timedelta
 from typing import Any
 
 import click
 
-from cronty_site.terminal.arguments import columns_of_options, schedule_fields, spec_options
-from cronty_site.terminal.completion import complete_job, complete_task
-from cronty_site.terminal.consoles import echo
-from cronty_site.terminal.failures import Failure
+from cronty_site.terminal.arguments import OPTION_NAMES, given, spec_options
+from cronty_site.terminal.failures import ExitCode, Failure
 from cronty_site.terminal.output import block, note, print_facts, print_json, print_list, print_table, say
 from cronty_site.terminal.rows import (
     JOB_COLUMNS,
     RUN_COLUMNS,
+    Document,
     clock_text,
     distance,
-    iso_in,
-    job_json,
     job_row,
-    ping_url_of,
-    run_json,
     run_row,
-    settings_of,
     skipped,
 )
-from cronty_site.terminal.session import Session, subcommand
-from schedules import engine, services
+from cronty_site.terminal.session import Session, complete_job, complete_task, subcommand
+from schedules import clock
 from schedules.models import Job, TriggerAddress
-from schedules.models.counting import COUNTED
-from schedules.models.jobs import JobQuerySet
-from schedules.services.documents import reminder_json
-from schedules.services.files.sources import source_note
-from schedules.services.job_list import JobQuery, read_jobs
-from schedules.services.jobs.addresses import trigger_of_job
-from schedules.services.jobs.chains import chain_of, conditions_of, upcoming_of
-from schedules.services.jobs.forecasts import preview_of
-from schedules.services.jobs.masked_arguments import shown_arguments
-from schedules.services.people.incidents import open_incidents_of_job
-from schedules.services.run_list import newest_runs
-from schedules.services.runs.question_words import reminder_words
-from schedules.services.text_search import text_problem
-from schedules.spec.job import ScheduleSpec
-from schedules.when.phrases import parse_past
+from schedules.result import Kind
+from schedules.spec.job import JobSpec, ScheduleSpec
+from schedules.spec.readers import read_span
 
-RUNS_SHOWN = 5
+_SPANS = ("spread", "backoff", "timeout")
 
 
 @subcommand(
@@ -64,31 +46,28 @@ RUNS_SHOWN = 5
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many to list."
 )
-def jobs_command(session: Session, failing: bool, limit: int, **filters: Any) -> None:
+def jobs_command(
+    session: Session, text: str | None, failing: bool, in_trash: bool, limit: int, **filters: Any
+) -> None:
     """List jobs, the next to run first. TEXT is words of the name, message, tags, last error …"""
-    for name, option in {"text": "TEXT", "tag": "--tag"}.items():
-        if filters[name] and (problem := text_problem(filters[name])):
-            raise click.BadParameter(f"{problem}.", param_hint=option)
-    session.check_source(filters["source"])
-    conditions = {name: value for name, value in filters.items() if value}
-    query = JobQuery(outcome="failed" if failing else "", **conditions)
-    page = read_jobs(session.actor, query, _with_activity, size=limit)
-    if page.are_jobs_cut:
-        note(f"Only the first {COUNTED:,} jobs were looked through: use --status to see others.")
-    print_list(
-        page.rows,
-        job_json,
-        JOB_COLUMNS,
-        lambda job: job_row(job, session.now),
-        shrink="name",
-        if_none="No jobs.",
+    jobs, page = session.listed(
+        "list_jobs",
+        "jobs",
+        limit,
+        {"query": "TEXT", "tag": "--tag"},
+        order="next",
+        query=text,
+        outcome="failed" if failing else None,
+        trash=in_trash,
+        **filters,
     )
-    if page.next_start is not None and not session.as_json:
+    if not jobs and filters["source"] and page["note"]:
+        raise Failure(page["note"], ExitCode.NOT_FOUND, code=Kind.NOT_FOUND)
+    if page["note"]:
+        note(page["note"].replace("give a status", "use --status"))
+    print_list(jobs, JOB_COLUMNS, lambda job: job_row(job, session.now), shrink="name", if_none="No jobs.")
+    if page["next_cursor"] and not session.as_json:
         note(f"Only the first {limit:,} are listed: use a filter or --limit.")
-
-
-def _with_activity(jobs: JobQuerySet, **more: Any) -> JobQuerySet:
-    return jobs.with_activity().annotate(**more)
 
 
 @subcommand(
@@ -101,89 +80,65 @@ def _with_activity(jobs: JobQuerySet, **more: Any) -> JobQuerySet:
 @click.argument("reference", metavar="JOB", shell_complete=complete_job)
 def show_command(session: Session, reference: str) -> None:
     """Show everything about a job: its schedule, next runs, what starts it, policies and last runs."""
-    job = session.job(reference)
-    ahead = preview_of(job, session.now)
-    runs = newest_runs(job, RUNS_SHOWN, with_results=True)
-    ping_url, trigger_address = ping_url_of(job), trigger_of_job(job)
-    chain = chain_of(session.actor, job, session.now)
+    job = session.call("show_job", job=reference)
     if session.as_json:
-        print_json(
-            job_json(job)
-            | settings_of(job)
-            | {
-                "managed_by": source_note(job) or None,
-                "next_runs": [iso_in(run, job.timezone) for run in ahead.next_runs],
-                "warnings": ahead.warnings,
-                "ping_url": ping_url,
-                "trigger_address": _trigger_json(trigger_address, job.timezone),
-                "runs_after": _named(chain.upstream) if chain.upstream else None,
-                "followers": [_named(link.job) | {"schedule": link.words} for link in chain.followers],
-                **reminder_json(job),
-                "alert": open_incidents_of_job(job) or None,
-                "runs": [run_json(run, job.timezone) for run in runs],
-            }
-        )
+        print_json(job)
         return
-    args, kwargs = shown_arguments(job)
-    say(job.name, "bold")
+    zone, ahead = job["timezone"], [clock_text(run, job["timezone"]) for run in job["next_runs"]]
+    address = job["trigger_address"]
+    say(job["name"], "bold")
     print_facts(
         {
-            "id": f"{job.public_id}  #{job.pk}",
-            "status": job.state,
-            "paused": job.pause_reason or ("no reason given" if job.status == "paused" else ""),
-            "until": clock_text(job.paused_until, job.timezone),
-            "schedule": f"{ahead.description} · {job.timezone}",
-            "next": clock_text(ahead.next_runs[0], job.timezone) if ahead.next_runs else "",
-            "then": ", ".join(clock_text(run, job.timezone) for run in ahead.next_runs[1:]),
-            "ping address": ping_url,
-            "trigger address": f"open: {trigger_address.get_scheme_display()}" if trigger_address else "",
-            "runs after it": [f"{each.job.name} (#{each.job.pk}): {each.words}" for each in chain.followers],
-            "task": job.task,
-            "values": args,
-            **{f"  {name}": value for name, value in kwargs.items()},
+            "id": f"{job['id']}  #{job['number']}",
+            "status": job["status"],
+            "paused": job["pause_reason"] or ("no reason given" if job["status"] == "paused" else ""),
+            "until": clock_text(job["paused_until"], zone),
+            "schedule": f"{job['schedule']} · {zone}",
+            "next": next(iter(ahead), ""),
+            "then": ", ".join(ahead[1:]),
+            "ping address": job["ping_url"],
+            "trigger address": f"open: {TriggerAddress.Scheme(address['scheme']).label}" if address else "",
+            "runs after it": [
+                f"{each['name']} (#{each['number']}): {each['schedule']}" for each in job["followers"]
+            ],
+            "task": job["task"],
+            "values": job["args"],
+            **{f"  {name}": value for name, value in job["kwargs"].items()},
             **_policies(job),
-            "permissions": job.grants,
-            "tags": job.tags,
-            "label": job.label,
-            "made by": job.made_by,
-            "managed by": source_note(job),
-            "last error": job.last_error,
-            "reminder": reminder_words(job),
-            "alert": open_incidents_of_job(job),
+            "permissions": job["grants"],
+            "tags": job["tags"],
+            "label": job["label"],
+            "made by": job["made_by"],
+            "managed by": job["managed_by"],
+            "last error": job["error"],
+            "reminder": job["reminder"],
+            "alert": job["alert"],
         }
     )
-    for warning in ahead.warnings:
+    for warning in job["warnings"]:
         note(warning)
-    if runs:
+    if job["runs"]:
         say("")
-        print_table(RUN_COLUMNS, [run_row(run, job.timezone) for run in runs], shrink="what")
+        print_table(RUN_COLUMNS, [run_row(run, zone) for run in job["runs"]], shrink="what")
 
 
-def _named(job: Job) -> dict[str, Any]:
-    return {"id": job.public_id, "name": job.name}
-
-
-def _trigger_json(address: TriggerAddress | None, zone: str) -> dict[str, Any] | None:
-    """Return a trigger address without its key, which is not stored."""
-    if address is None:
-        return None
-    return {
-        "scheme": address.scheme,
-        "opened_at": iso_in(address.created_at, zone),
-        "rotated_at": iso_in(address.rotated_at, zone),
-    }
-
-
-def _policies(job: Job) -> dict[str, Any]:
+def _policies(job: Document) -> dict[str, Any]:
     """Return the policies of a job, its end and its skipped days, by their labels."""
-    names = [*Job.POLICY_FIELDS, *ScheduleSpec.of_columns()]
-    options = {name: getattr(job, name) or None for name in names if name != "timezone"} | {
-        "pause_after_failures": job.pause_after_failures or "never",
-        "on_closed": job.on_closed if job.calendars else None,
-        "ends_at": clock_text(job.ends_at, job.timezone),
-        "leaves_out": [skipped(each, job.timezone) for each in job.skips.split()],
+    zone = job["timezone"]
+    shown = ("timezone", "label", "tags", "grants")
+    options = {name: job[name] or None for name in JobSpec.of_columns() if name not in shown}
+    options |= {name: _span(job[name]) for name in _SPANS}
+    options |= {
+        "pause_after_failures": job["pause_after_failures"] or "never",
+        "on_closed": job["on_closed"] if job["calendars"] else None,
+        "ends_at": clock_text(job["ends_at"], zone),
+        "leaves_out": [skipped(each, zone) for each in job["skips"]],
     }
     return {name.replace("_", " "): value for name, value in options.items()}
+
+
+def _span(typed: str | None) -> timedelta | None:
+    return read_span(typed, clock.now()) or None if typed else None
 
 
 @subcommand(
@@ -199,41 +154,24 @@ def _policies(job: Job) -> dict[str, Any]:
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="How many to list.")
 def next_command(session: Session, reference: str | None, hours: float, limit: int) -> None:
     """List the runs of the next hours in order, or the next runs of one JOB."""
-    if reference is not None:
-        runs = upcoming_of(session.job(reference), session.now, limit)
-    else:
-        runs = services.upcoming(session.actor, session.now, hours=hours, limit=limit)
-    conditions = conditions_of(job for _, job in runs)
-    quiet = engine.quiet_hours_ahead(job for _, job in runs)
-
-    def named(at: datetime, job: Any) -> str:
-        condition = f"only if {conditions[job.pk]}" if job.pk in conditions else ""
-        held = quiet[job.pk].held_words(at, session.zone) if job.pk in quiet else ""
-        notes = ", ".join(filter(None, [condition, held]))
-        return f"{job.name} ({notes})" if notes else str(job.name)
-
+    document = session.call("list_upcoming", job=reference, hours=hours, limit=limit)
+    zone = document["timezone"]
     print_list(
-        runs,
-        lambda run: {
-            "at": iso_in(run[0], session.zone),
-            "id": run[1].public_id,
-            "name": run[1].name,
-            "only_if": conditions.get(run[1].pk),
-            "held_until": iso_in(quiet[run[1].pk].until(run[0]), session.zone)
-            if run[1].pk in quiet
-            else None,
-        },
+        document["upcoming"],
         ("at", "", "name"),
-        lambda run: (
-            clock_text(run[0], session.zone),
-            distance(run[0], session.now),
-            named(*run),
-        ),
+        lambda run: (clock_text(run["at"], zone), distance(run["at"], session.now), _named(run)),
         shrink="name",
         if_none="Nothing is planned.",
     )
-    if not session.as_json and not engine.is_any_cluster_running(session.now):
+    if not session.as_json and not document["is_worker_running"]:
         note("No cluster is running: nothing fires until `cronty up` runs.")
+
+
+def _named(run: Document) -> str:
+    condition = f"only if {run['only_if']}" if run["only_if"] else ""
+    held = f"held until {run['held_until'][11:16]} by quiet hours" if run["held_until"] else ""
+    notes = ", ".join(filter(None, [condition, held]))
+    return f"{run['name']} ({notes})" if notes else str(run["name"])
 
 
 @subcommand(
@@ -247,25 +185,14 @@ def next_command(session: Session, reference: str | None, hours: float, limit: i
 @click.argument("moment", required=False)
 def why_command(session: Session, reference: str, moment: str | None) -> None:
     """Explain what happened to the run nearest to a MOMENT, or to the last run."""
-    job = session.job(reference)
-    at = session.read(parse_past, moment, "MOMENT", job.timezone) if moment else None
-    why = session.expect(services.why(session.actor, job.public_id, at, session.now))
+    why = session.call("explain_run", {"at": "MOMENT"}, job=reference, at=moment)
     if session.as_json:
-        print_json(
-            {
-                "id": job.public_id,
-                "at": iso_in(why.at, job.timezone),
-                "verdict": why.verdict,
-                "explanation": why.explanation,
-                "detail": why.detail or None,
-                "run": run_json(why.execution, job.timezone) if why.execution else None,
-            }
-        )
+        print_json(why)
         return
-    say(f"{clock_text(why.at, job.timezone)} {job.timezone}: {why.verdict}", "bold")
-    say(why.explanation)
-    if why.detail:
-        echo(block(why.detail))
+    say(f"{clock_text(why['at'], why['timezone'])} {why['timezone']}: {why['verdict']}", "bold")
+    say(why["explanation"])
+    if why["detail"]:
+        click.echo(block(why["detail"]))
 
 
 @subcommand(
@@ -281,26 +208,14 @@ def why_command(session: Session, reference: str, moment: str | None) -> None:
 @spec_options(ScheduleSpec)
 def preview_command(session: Session, when: str, count: int, **options: Any) -> None:
     """Show what a schedule means: in words, and with its next runs. Nothing is created."""
-    owner_id = session.actor.user.pk
-    given = columns_of_options(session, session.zone, options)
-    zone = given.setdefault("timezone", session.zone)
-    fields = schedule_fields(session, when, "WHEN", zone, owner_id, given)
-    preview = session.expect(services.preview(owner_id, fields, session.now, count))
-    if not preview.next_runs and not preview.waits_for:
-        raise Failure("This moment is in the past.", code="invalid")
+    wrong = {**OPTION_NAMES, "schedule": "WHEN"}
+    preview = session.call("preview_schedule", wrong, schedule=when, count=count, **given(options))
     if session.as_json:
-        runs = [iso_in(run, zone) for run in preview.next_runs]
-        print_json(
-            {
-                "description": preview.description,
-                "timezone": zone,
-                "next_runs": runs,
-                "warnings": preview.warnings,
-            }
-        )
+        print_json(preview)
         return
-    say(f"{preview.description} · {zone}", "bold")
-    for run in preview.next_runs:
+    zone = preview["timezone"]
+    say(f"{preview['description']} · {zone}", "bold")
+    for run in preview["next_runs"]:
         say(f"  {clock_text(run, zone)}  {distance(run, session.now)}")
-    for warning in preview.warnings:
+    for warning in preview["warnings"]:
         note(warning)

@@ -114,7 +114,14 @@ def _arguments_of(values: BaseModel) -> dict[str, Any]:
     """Return the fields of a body or a query; those of the spec stay together as `options`."""
     spec = next((kind for kind in (JobSpec, ScheduleSpec) if isinstance(values, kind)), None)
     own = type(values).model_fields.keys() - (spec.model_fields.keys() if spec else ())
-    return ({"options": values} if spec else {}) | {name: getattr(values, name) for name in own}
+    return ({"options": values} if spec else {}) | {name: _plain(getattr(values, name)) for name in own}
+
+
+def _plain(value: Any) -> Any:
+    """Return a list of schemas as plain values."""
+    if isinstance(value, list) and value and isinstance(value[0], BaseModel):
+        return [each.model_dump() for each in value]
+    return value
 
 
 def reads(router: Router, path: str, answer: Any, **options: Any) -> Callable[[Function], Function]:

@@ -8,11 +8,11 @@ from django.http import JsonResponse
 from django.urls import reverse
 
 from schedules.api.messages import message_of
-from schedules.result import Code, Err, Kind, invalid, sentence
+from schedules.result import Code, Err, Kind, invalid
 from schedules.worker.database_errors import TRY_AGAIN_SECONDS
 
 PROBLEM_JSON = "application/problem+json"
-MAX_ERRORS = 20
+MAX_ERRORS = 51
 _STATUS_OF_KIND = {
     Kind.NOT_FOUND: 404,
     Kind.FORBIDDEN: 403,
@@ -80,7 +80,7 @@ def problem_of(error: Err, *, status: int | None = None) -> ProblemError:
         status or _STATUS_OF_CODE.get(error.code, _STATUS_OF_KIND[error.kind]),
         error.code.name.lower(),
         message_of(error),
-        errors=[(field, sentence(" ".join(reasons))) for field, reasons in error.errors.items()],
+        errors=[*error.texts.items()],
         headers=headers,
         **more,
     )

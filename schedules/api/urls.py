@@ -36,7 +36,6 @@ from schedules.api.routes import (
     prompts,
     runs,
     schedule,
-    terminal,
 )
 from schedules.result import Code, Err, RefusedError, sentence
 from schedules.spec.job import reason_of
@@ -57,7 +56,7 @@ api.add_router("/runs", runs.router)
 api.add_router("", schedule.router)
 api.add_router("", bulk.router)
 api.add_router("/prompts", prompts.router)
-api.add_router("/agents", agents.router)
+api.add_router("", agents.router)
 api.add_router("/events", events.router)
 api.add_router("/calendars", calendars.router)
 api.add_router("/channels", channels.router)
@@ -65,7 +64,6 @@ api.add_router("/incidents", incidents.router)
 api.add_router("/heartbeats", heartbeats.router)
 api.add_router("/preferences", preferences.router)
 api.add_router("", access.router)
-api.add_router("", terminal.router)
 
 
 @api.exception_handler(ProblemError)

@@ -17,23 +17,24 @@ from schedules.models import (
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.secrets import masking
 from schedules.services.activity import changes_of_event
-from schedules.services.files.plans import Plan
+from schedules.services.files.plans import Plan, notes_of_step
 from schedules.services.files.sources import source_note
 from schedules.services.jobs.addresses import PingAddress, ping_address_of, trigger_of_job
 from schedules.services.jobs.chains import chain_of
-from schedules.services.jobs.forecasts import preview_of, shown_next_run, words_of
+from schedules.services.jobs.forecasts import preview_of, shown_next_run, whole_words_of, words_of
 from schedules.services.jobs.masked_arguments import shown_arguments
 from schedules.services.people.calendars import ShownCalendar
 from schedules.services.people.channels import ListedChannel
 from schedules.services.people.incidents import ShownIncident, open_incidents_of_job
 from schedules.services.permissions import Actor
 from schedules.services.run_list import newest_runs
+from schedules.services.runs.approvals import state_words
 from schedules.services.runs.explanations import Why, explain
 from schedules.services.runs.question_words import describe_question, last_reminder
 from schedules.spec.job import JobSpec
 from schedules.tasks.heartbeat import grace_of
 from schedules.when import durations
-from schedules.when.zones import local
+from schedules.when.zones import local, short_words
 
 # What lists of jobs show already.
 _IN_LISTS = ("timezone", "label", "tags")
@@ -157,6 +158,8 @@ def approval_json(approval: Approval) -> dict[str, Any]:
         "job_id": approval.job.public_id if approval.job else "",
         "kind": "question" if approval.is_question else "call",
         "status": approval.status,
+        "state": state_words(approval),
+        "summary": approval.call_summary,
         "runner": approval.runner,
         "tool": approval.tool,
         "arguments": {} if approval.is_question else dict(approval.shown_arguments),
@@ -168,6 +171,7 @@ def approval_json(approval: Approval) -> dict[str, Any]:
         "digest": approval.digest,
         "asked_at": iso_in(approval.asked_at, zone),
         "expires_at": iso_in(approval.expires_at, zone),
+        "expires_in_words": short_words(approval.expires_at, zone),
     }
 
 
@@ -183,6 +187,8 @@ def whole_job(job: Job, now: datetime) -> dict[str, Any]:
         **listed_job(job),
         **settings_of(job),
         "managed_by": source_note(job) or None,
+        "description": whole_words_of(job),
+        "waits_for": ahead.waits_for or None,
         "next_runs": [iso_in(run, job.timezone) for run in ahead.next_runs],
         "warnings": ahead.warnings,
         **reminder_json(job),
@@ -196,7 +202,9 @@ def shown_job(actor: Actor, job: Job, now: datetime) -> dict[str, Any]:
     return whole_job(job, now) | {
         "trigger_address": trigger_address_json(job),
         "runs_after": _named(chain.upstream) if chain.upstream else None,
-        "followers": [_named(link.job) | {"schedule": link.words} for link in chain.followers],
+        "followers": [
+            _named(link.job) | {"number": link.job.pk, "schedule": link.words} for link in chain.followers
+        ],
         "alert": open_incidents_of_job(job) or None,
         "runs": [masked_run(run, job.timezone) for run in newest_runs(job, RUNS_SHOWN, with_results=True)],
     }
@@ -238,6 +246,7 @@ def why_json(why: Why) -> dict[str, Any]:
     zone = why.job.timezone
     return {
         "id": why.job.public_id,
+        "timezone": zone,
         "at": iso_in(why.at, zone),
         "verdict": why.verdict,
         "explanation": why.explanation,
@@ -278,6 +287,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
                     {"field": each.field, "before": each.before, "after": each.after}
                     for each in step.differences
                 ],
+                "notes": notes_of_step(step),
                 "adopted": step.is_adopted,
                 "restored": step.is_restored,
                 "warnings": list(step.warnings),
@@ -293,6 +303,7 @@ def calendar_json(calendar: ShownCalendar) -> dict[str, Any]:
         "kind": calendar.kind,
         "closes": calendar.closes,
         "timezone": calendar.timezone or None,
+        "description": calendar.words,
         "place": calendar.place or None,
         "categories": list(calendar.categories),
         "lines": list(calendar.lines),
@@ -393,6 +404,7 @@ def incident_json(shown: ShownIncident, zone: str) -> dict[str, Any]:
         "snoozed_by": incident.snoozed_by or None,
         "description": shown.words,
         "delivery": shown.delivery_with_error or None,
+        "plan": shown.plan or None,
         "sent": [
             {"at": iso_in(each.at, zone), "title": each.title, "text": each.text, "place": each.place}
             for each in shown.sent

@@ -19,8 +19,8 @@ from schedules.services.event_list import EventQuery, read_events
 from schedules.services.job_list import JobQuery, read_jobs, read_newest
 from schedules.services.jobs.addresses import newest_pings, ping_address_of, ping_addresses_of
 from schedules.services.permissions import Actor, read_activity
-from schedules.services.reading import job_query, known_job_of, read_past_moment, run_query
-from schedules.services.run_list import find_run, read_runs
+from schedules.services.reading import job_query, known_job_of, read_past_moment, run_query, source_problem
+from schedules.services.run_list import find_run, last_written, read_runs
 from schedules.services.runs.outputs import output_since
 from schedules.services.runs.runner_list import agent_run_of
 from schedules.tasks.heartbeat import HEARTBEAT
@@ -64,6 +64,8 @@ def _jobs_by_next_run(actor: Actor, query: JobQuery, limit: int, cursor: str) ->
     note = None
     if page.are_jobs_cut:
         note = f"Only the first {COUNTED:,} jobs were looked through: give a status to see others."
+    if query.source and not page.rows and (problem := source_problem(actor, query.source)):
+        note = problem.text
     next_cursor = None if page.next_start is None else f"at{page.next_start}"
     return {"jobs": [listed_job(job) for job in page.rows], "next_cursor": next_cursor, "note": note}
 
@@ -111,11 +113,17 @@ def list_events(actor: Actor, /, *, limit: int = 50, cursor: str = "", **filters
 
 
 @operation
-def list_runs(actor: Actor, *, limit: int = 50, cursor: str = "", **filters: Any) -> Document:
+def list_runs(
+    actor: Actor, *, order: str = "newest", limit: int = 50, cursor: str = "", **filters: Any
+) -> Document:
     """List runs, the newest first, perhaps of one job, with one outcome or since a time."""
-    query = run_query(actor, filters, clock.now())
+    query, zone = run_query(actor, filters, clock.now()), actor.read_profile().zone
+    if order == "written":
+        return {
+            "runs": [masked_run(run, zone) for run in last_written(actor, query, limit)],
+            "next_cursor": None,
+        }
     page = read_runs(actor, query, position_of(cursor), limit, with_results=True)
-    zone = actor.read_profile().zone
     return {"runs": [masked_run(run, zone) for run in page.rows], "next_cursor": page.after or None}
 
 

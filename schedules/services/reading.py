@@ -1,17 +1,25 @@
 """Values and references to jobs as callers write them; what is wrong is raised as RefusedError."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from typing import Any, TypeVar
+from difflib import get_close_matches
+from typing import Any, Never, TypeVar
 
 from schedules import clock
 from schedules.models import Job
 from schedules.models.executions import OUTCOME_LETTERS
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Err, RefusedError, expect, invalid
+from schedules.services.files.sources import sources_of
 from schedules.services.job_list import JobQuery
-from schedules.services.jobs.references import public_id_of, resolve_job
+from schedules.services.jobs.references import (
+    looks_like_id,
+    looks_like_public_id,
+    newest_names,
+    public_id_of,
+    resolve_job,
+)
 from schedules.services.permissions import Actor, not_found
 from schedules.services.run_list import RunQuery
 from schedules.services.text_search import text_problem
@@ -22,6 +30,8 @@ from schedules.when.triggers import TriggerError
 V = TypeVar("V")
 
 # How far back runs are searched for outcomes that a job itself does not store.
+# How many job names are searched for a suggestion.
+MAX_NAMES = 10_000
 DEFAULT_PERIOD = timedelta(days=7)
 _MOMENT = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]\s*[0-9]")
 
@@ -69,8 +79,10 @@ def days_and_slots(
 
 
 def job_id_of(actor: Actor, reference: str, *, among: JobQuerySet | None = None) -> str:
-    """Return the id of the job with this id, number or exact name."""
-    return expect(public_id_of(actor.jobs() if among is None else among, reference))
+    """Return the id of the job with this id, number or exact name; an unknown name is refused with a similar one."""
+    jobs = actor.jobs() if among is None else among
+    match = expect(public_id_of(jobs, reference))
+    return match if looks_like_public_id(match) else _refuse_unknown(jobs, match)
 
 
 def job_of(actor: Actor, reference: str) -> Job:
@@ -86,8 +98,33 @@ def known_job_of(actor: Actor, reference: str) -> Job:
     """Return the job with this id, number or exact name, also from the trash."""
     job = expect(resolve_job(actor.jobs_with_trash(), reference))
     if job is None:
-        raise RefusedError(not_found(reference))
+        _refuse_unknown(actor.jobs(), reference)
     return job
+
+
+def _refuse_unknown(jobs: JobQuerySet, reference: str) -> Never:
+    names = () if looks_like_id(reference) else newest_names(jobs, MAX_NAMES)
+    hint = did_you_mean(reference, names, '"{}"')
+    raise RefusedError(not_found(f"{reference}.{hint}" if hint else reference))
+
+
+def source_problem(actor: Actor, name: str) -> Err | None:
+    """Return the refusal of a source that no job has, with a similar one, or None."""
+    sources = sources_of(actor)
+    if name in sources:
+        return None
+    return Err(Code.SOURCE_NOT_FOUND, f"{name}.{did_you_mean(name, sources)}".removesuffix("."))
+
+
+def did_you_mean(text: str, names: Iterable[str], form: str = "{}") -> str:
+    """Return a suggestion of the most similar name, to append to an error, or an empty text."""
+    folded = {name.casefold(): name for name in names}
+    typed = text.strip().casefold()
+    matches = get_close_matches(typed, folded, n=1)
+    if not matches and len(typed) > 2:
+        # A part of a long name is not similar enough to it.
+        matches = [name for name in folded if typed in name]
+    return f" Did you mean {form.format(folded[matches[0]])}?" if len(matches) == 1 else ""
 
 
 def job_as_seen(actor: Actor, reference: str, revision: int | None) -> Job:

@@ -217,20 +217,10 @@ def status_of(run_id: int) -> str:
     return Execution.objects.values_list("status", flat=True).get(pk=run_id)
 
 
-class RunLog:
-    """The runs of an actor or of one job, perhaps of one status only, in the order of a log."""
-
-    def __init__(self, actor: Actor, job: Job | None = None, status: str | None = None) -> None:
-        runs = RunQuery(job=job or "").scope(actor).defer("traceback")
-        self._runs = runs.filter(status=status) if status else runs
-
-    def last(self, limit: int) -> list[Execution]:
-        """Return the last runs, oldest first."""
-        return list(self._runs.order_by(*NEWEST_FIRST)[:limit])[::-1]
-
-    def last_written(self, limit: int) -> list[Execution]:
-        """Return the runs last written to the ledger, whenever they were due, oldest first."""
-        return list(self._runs.order_by("-pk")[:limit])[::-1]
+def last_written(actor: Actor, query: RunQuery, limit: int) -> list[Execution]:
+    """Return the runs that were last written to the ledger, whenever they were due, the newest first."""
+    runs = query.scope(actor).select_related("job").defer("traceback").order_by("-pk")
+    return list((runs.filter(status=query.status) if query.status else runs)[:limit])
 
 
 def read_chunks(

@@ -76,6 +76,12 @@ class Task:
         return self.function.__module__.startswith("schedules.")
 
     @property
+    def takes_more_values(self) -> bool:
+        """Whether it takes values that have no name."""
+        kinds = {parameter.kind for parameter in self.signature.parameters.values()}
+        return inspect.Parameter.VAR_POSITIONAL in kinds
+
+    @property
     def runs_program(self) -> bool:
         """Whether it may run a program: one with output, which can be stopped and has its own time limit."""
         return self.is_command or self.may_start_program

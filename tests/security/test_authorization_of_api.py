@@ -11,7 +11,7 @@ from django.db import transaction
 from django.test import Client
 
 from schedules import clock
-from schedules.models import Incident, Token
+from schedules.models import Approval, Incident, Token
 from schedules.services import revoke_token
 from schedules.services.quotas import wait_for_installation
 from tests.api.conftest import program_of
@@ -25,22 +25,24 @@ BODIES: dict[str, Any] = {
     "change_jobs": {"action": "pause"},
     "apply_file": {"source": "mine", "text": "jobs: {}"},
     "complete_prompt": {"result": "mine"},
-    "set_secret_value": {"value": "0123456789", "hosts": ["example.com"]},
+    "set_secret": {"value": "0123456789", "hosts": ["example.com"]},
     "move_secret_expiry": {"expires_at": None},
     "create_token": {"name": "mine"},
-    "set_one_calendar": {"kind": "dates", "lines": ["2030-12-24"]},
-    "preview_one_calendar": {"kind": "dates", "lines": ["2030-12-24"]},
-    "set_one_channel": {"kind": "ntfy", "values": {"topic": "mine"}},
-    "confirm_one_channel": {"code": "0123ABCD"},
-    "rename_one_channel": {"name": "mine"},
+    "set_calendar": {"kind": "dates", "lines": ["2030-12-24"]},
+    "preview_calendar": {"kind": "dates", "lines": ["2030-12-24"]},
+    "set_channel": {"kind": "ntfy", "values": {"topic": "mine"}},
+    "confirm_channel": {"code": "0123ABCD"},
+    "rename_channel": {"name": "mine"},
     "ping_heartbeat": {"exit_code": 0},
     "answer_reminder": {"answer": "done"},
+    "import_checks": {"text": '{"checks": []}'},
+    "change_by_document": {"text": "jobs: {X: {schedule: every day at 9:00, task: tests.ping}}"},
     "answer_approval": {"answer": "once", "digest": "0" * 64},
 }
 # These make something of the caller's own, or only show it.
 OWN = {
     *("create_job", "preview_schedule", "list_jobs", "list_runs", "show_me", "list_tasks", "list_upcoming"),
-    *("change_jobs", "undo_change", "apply_file", "claim_prompts", "set_secret_value", "create_token"),
+    *("change_jobs", "undo_change", "apply_file", "claim_prompts", "set_secret", "create_token"),
     *(
         "list_tokens",
         "list_events",
@@ -52,21 +54,27 @@ OWN = {
         "change_preferences",
         "stop_all_agents",
         "start_agents",
+        "pause_all",
+        "resume_all",
+        "list_secrets",
+        "list_proposals",
+        "import_checks",
+        "export_jobs",
     ),
     *(
-        "list_all_calendars",
-        "set_one_calendar",
-        "preview_one_calendar",
-        "list_all_channels",
-        "set_one_channel",
+        "list_calendars",
+        "set_calendar",
+        "preview_calendar",
+        "list_channels",
+        "set_channel",
     ),
     # Of the same name as the owner's, set before.
-    *("move_secret_expiry", "delete_secret_value", "delete_one_calendar", "delete_one_channel"),
+    *("move_secret_expiry", "delete_secret", "delete_calendar", "delete_channel"),
 }
 
 
-# Answers that are read while they are written; tests/api/test_events.py and test_terminal.py ask with all kinds of tokens.
-STREAMED = {"stream_events", "run_command_line"}
+# An answer that does not end; tests/api/test_events.py asks with all kinds of tokens.
+STREAMED = {"stream_events"}
 
 
 class Operation(NamedTuple):
@@ -86,8 +94,10 @@ def operations(owned: OwnedRows) -> Iterator[Operation]:
         address = path.format(
             job=job.public_id,
             run=owned.run.pk,
-            number=owned.token.pk,
-            name=owned.secret.name,
+            token=owned.token.pk,
+            approval=owned.rows[Approval].pk,
+            secret=owned.secret.name,
+            runner="nobody",
             calendar=owned.calendar.name,
             channel=owned.channel.name,
             delivery=owned.delivery.pk,

@@ -11,7 +11,7 @@ import pytest
 import time_machine
 from django.contrib.auth.models import User
 
-from cronty_site.terminal.arguments import option_of
+from cronty_site.terminal.arguments import OPTIONS
 from cronty_site.terminal.group import main
 from schedules.admin.jobs import JobAdminForm
 from schedules.mcp.auth import local_caller, set_local_caller
@@ -49,7 +49,7 @@ def doors(owner: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> It
         return answer.content.decode()
 
     def terminal(job: Job, field: str, value: Any) -> str:
-        option = option_of(field)
+        option = OPTIONS[field]
         if isinstance(value, bool):
             given = [option if value else f"--no-{option[2:]}"]
         else:

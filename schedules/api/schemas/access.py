@@ -34,8 +34,16 @@ class SecretOut(Output):
     name: str
     hosts: list[str]
     commands: list[str]
+    of_installation: bool
+    updated_at: Moment
     expires_at: Moment | None
     expired: bool
+
+
+class SecretsOut(Output):
+    """The secrets of the owner, without their values."""
+
+    secrets: list[SecretOut]
 
 
 class NewToken(Input):
@@ -64,6 +72,8 @@ class TokenOut(Output):
     created_at: Moment
     expires_at: Moment | None
     last_used_at: Moment | None
+    revoked_at: Moment | None
+    is_connected_app: bool
 
 
 class TokensOut(Output):

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from schedules.api.schemas.common import Input, Moment, Output
+from schedules.api.schemas.jobs import JobOut
 from schedules.models.approvals import LONGEST_REPLY
 
 
@@ -20,6 +21,7 @@ class AgentStopOut(Output):
     by: str
     at: Moment
     everybody: bool
+    description: str
 
 
 class AllowanceOut(Output):
@@ -29,6 +31,7 @@ class AllowanceOut(Output):
     unit: Literal["runs", "minutes", "tokens", "money"]
     cap: float
     left: float
+    description: str
 
 
 class RunnerOut(Output):
@@ -40,6 +43,7 @@ class RunnerOut(Output):
     default: bool
     limits: str
     left: list[AllowanceOut]
+    last_verdict: str | None
 
 
 class ApprovalOut(Output):
@@ -51,6 +55,8 @@ class ApprovalOut(Output):
     job_id: str
     kind: Literal["call", "question"]
     status: str
+    state: str = Field(description="The status in words, with who has answered.")
+    summary: str = Field(description="What is asked, in one line.")
     runner: str
     tool: str
     arguments: Any = Field(description="All of them; secrets are masked.")
@@ -64,6 +70,7 @@ class ApprovalOut(Output):
     digest: str = Field(description="Of everything that is asked; an answer repeats it.")
     asked_at: Moment | None
     expires_at: Moment | None
+    expires_in_words: str
 
 
 class ApprovalsOut(Output):
@@ -91,3 +98,47 @@ class AgentsOut(Output):
 
     stopped: AgentStopOut | None
     runners: list[RunnerOut]
+
+
+class EndedOut(Output):
+    """How many runs of agents were ended, and how many claimed prompts were released."""
+
+    runs: int
+    prompts: int
+
+
+class StoppedOut(AgentsOut):
+    """The runners, and what the stop has ended."""
+
+    ended: EndedOut
+
+
+class CheckOut(Output):
+    """How the check of a runner has ended."""
+
+    verdict: str
+    is_good: bool
+    words: str | None
+    seconds: float
+    tokens_in: int
+    tokens_out: int
+    cost: float | None
+    version: str | None
+    warning: str | None
+    answer: str
+
+
+class ProposalOut(JobOut):
+    """A job that waits until a person confirms it, and how it would run then."""
+
+    proposed_by: str
+    schedule_in_words: str
+    would_run: list[Moment]
+    limits: str
+    is_over: bool = Field(description="Whether its time has passed, so that it can no longer be confirmed.")
+
+
+class ProposalsOut(Output):
+    """The jobs that wait, the oldest first."""
+
+    proposals: list[ProposalOut]

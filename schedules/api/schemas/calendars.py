@@ -52,6 +52,7 @@ class CalendarOut(Output):
     kind: str
     closes: bool
     timezone: str | None
+    description: str
     place: str | None
     categories: list[str]
     lines: list[str]

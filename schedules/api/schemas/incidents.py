@@ -51,6 +51,7 @@ class IncidentOut(Output):
     snoozed_by: str | None
     description: str
     delivery: str | None
+    plan: str | None = Field(description="Until when it is snoozed, or when the next alert is due.")
     sent: list[SentAlertOut]
 
 

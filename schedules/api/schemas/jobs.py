@@ -14,7 +14,9 @@ Status = Literal["pending", "running", "paused", "completed", "failed", "cancell
 class NewJob(JobSpec):
     """A job to create; without a time zone, it has that of its owner."""
 
-    name: Phrase = Field(examples=["Stand up"])
+    name: Phrase | None = Field(
+        None, description="Default: its task and its first text.", examples=["Stand up"]
+    )
     schedule: str = SCHEDULE
     task: Phrase = Field(description="A registered task; GET /tasks lists them.", examples=["notify"])
     args: list[Any] = Field(default_factory=list, description="Its positional arguments.")
@@ -157,6 +159,8 @@ class WholeJobOut(create_model("_Settings", __base__=JobOut, **_settings)):  # t
 
     skips: list[str]
     managed_by: str | None
+    description: str = Field(description="The schedule with its end and the days that it leaves out.")
+    waits_for: str | None = Field(description="What starts its next run, if no time does.")
     next_runs: list[Moment]
     warnings: list[str]
     reminder: str | None

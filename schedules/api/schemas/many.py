@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from schedules.api.schemas.common import Input, Moment, Outcome, Output, Phrase, Text, Zone
-from schedules.api.schemas.jobs import Status
+from schedules.api.schemas.common import Filter, Input, Moment, Outcome, Output, Phrase, Text, Zone
+from schedules.api.schemas.jobs import JobOut, Status
 
 
 class BulkIn(Input):
@@ -49,11 +49,21 @@ class UndoIn(Input):
     change: int | None = Field(None, ge=1, le=2**63 - 1)
 
 
+class FileIn(Input):
+    """One of several files; its name is that of places in refusals."""
+
+    name: str = Field(max_length=1000)
+    text: str
+
+
 class ApplyIn(Input):
     """A file of jobs, as YAML or JSON."""
 
     source: Phrase = Field(description="The name that jobs remember.", examples=["jobs.yaml"])
-    text: str = Field(max_length=250_000)
+    text: str = ""
+    files: list[FileIn] = Field(
+        default_factory=list, max_length=1000, description="Instead of `text`: all files of a folder."
+    )
     timezone: Zone | None = None
     prune: bool = Field(False, description="Delete jobs that the file once described and no longer does.")
     confirm: Text | None = Field(None, description="From the first answer.")
@@ -130,6 +140,7 @@ class StepOut(Output):
     key: str
     id: str
     changes: list[DifferenceOut]
+    notes: list[str] = Field(description="What it does besides these changes.")
     adopted: bool
     restored: bool
     warnings: list[str]
@@ -145,3 +156,103 @@ class ApplyOut(Output):
     steps: list[StepOut]
     applied: bool
     confirm: str | None
+
+
+class PauseAllIn(Input):
+    """Until when everything is paused."""
+
+    until: Phrase | None = Field(
+        None,
+        description='A time or a phrase like "monday", in the zone of the owner. Default: until resumed.',
+    )
+
+
+class RefusalOut(Output):
+    """Why a job was left as it is."""
+
+    why: str
+    code: str
+
+
+class ChangedTogetherOut(Output):
+    """The jobs that were paused or resumed together, and why others were not."""
+
+    jobs: list[JobOut]
+    refused: list[RefusalOut]
+    note: str = Field(description="What a pause of everything does not stop.")
+
+
+class ChecksIn(Input):
+    """What healthchecks answers at /api/v3/checks/ to a full key."""
+
+    text: str
+    ping_key: Phrase | None = Field(None, description="The key of the project, for addresses with names.")
+    replace_ping_key: bool = Field(
+        False, description="Replace the ping key of the owner by that of the file."
+    )
+    source: Phrase = Field("healthchecks", description="The name that jobs remember.")
+    prune: bool = Field(False, description="Delete jobs taken over before whose checks are gone.")
+    confirm: Text | None = Field(None, description="From the first answer.")
+
+
+class CheckOut(Output):
+    """A check that becomes a heartbeat with the same UUID."""
+
+    id: str
+    name: str
+    schedule: str
+    timezone: str
+    grace: str
+
+
+class LeftOutCheck(Output):
+    """A check that is not taken over, and why."""
+
+    name: str
+    reason: str
+
+
+class ChecksOut(ApplyOut):
+    """The plan of an import, and what cannot be taken over."""
+
+    left_out: list[LeftOutCheck]  # type: ignore[assignment]
+    never_run: list[str]
+    checks: list[CheckOut]
+    takes_ping_key: bool
+    has_more: bool = Field(description="Whether checks have integrations or rules, which are not taken over.")
+
+
+class ExportFilter(Filter):
+    """Which jobs to write to a file; without any, all active ones."""
+
+    source: str | None = Field(
+        None, max_length=200, description="Only jobs that this file or folder describes."
+    )
+    job: list[str] = Field(
+        default_factory=list, max_length=200, description="Only this job; for several, again."
+    )
+
+
+class ExportOut(Output):
+    """A file of jobs."""
+
+    jobs: int
+    text: str
+
+
+class DocumentOut(Output):
+    """The document of one job, to be edited."""
+
+    id: str
+    revision: int
+    text: str
+
+
+class DocumentIn(Input):
+    """The edited document of one job."""
+
+    text: str
+    name: str = Field("text", max_length=1000, description="The name of the file, in places of refusals.")
+    revision: int | None = Field(
+        None, description="That of the document, to refuse a job that changed since."
+    )

@@ -32,6 +32,9 @@ class RunFilters(Paged):
     query: str = Field("", max_length=200, description="Words of the job, the error or the reason.")
     since: str = Field("", max_length=200, description="Due at or after: a time or a phrase.")
     until: str = Field("", max_length=200, description="Due before: a time or a phrase.")
+    order: Literal["newest", "written"] = Field(
+        "newest", description="`written` is one page of those last written, whenever they were due."
+    )
 
 
 class WhyFilter(Filter):
@@ -116,6 +119,7 @@ class WhyOut(Output):
     """What became of a run, from the records."""
 
     id: str
+    timezone: str
     at: Moment
     verdict: str
     explanation: str

@@ -57,6 +57,7 @@ class TaskOut(Output):
     name: str
     description: str
     arguments: dict[str, Any]
+    takes_more_values: bool = Field(description="Whether it takes values that have no name.")
 
 
 class TasksOut(Output):

@@ -144,6 +144,22 @@ def make_plan(
     return plan
 
 
+def notes_of_step(step: Step) -> list[str]:
+    """Say what a step does besides its changes."""
+    notes = []
+    if step.action == Action.CREATE:
+        notes.append(f"{step.job.task}, {step.job.trigger.words()}, {step.job.timezone}")
+    if step.is_adopted:
+        notes.append(f"takes over #{step.job.pk}{f' of {step.job.source}' if step.job.source else ''}")
+    if step.is_restored:
+        notes.append("brings it back")
+    if step.paused is not None:
+        notes.append("pauses it" if step.paused else "resumes it")
+    if step.replaced:
+        notes.append(f"replaces #{step.replaced.pk}, which has ended")
+    return notes
+
+
 def _in_order(specs: Sequence[DescribedJob]) -> list[DescribedJob]:
     """Return the jobs of a file, sorted so that each comes after the job that it follows."""
     waiting = [spec for spec in specs if isinstance(spec.trigger, After)]

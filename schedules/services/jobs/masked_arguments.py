@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from schedules.limits import strip_unprintable
 from schedules.models import Job
 from schedules.models.job_texts import named_arguments, names_of, shown_arguments
 from schedules.result import Ok, Result, invalid
@@ -12,6 +13,7 @@ from schedules.secrets.masking import MASK, masked
 
 __all__ = ["fill_in", "merged_arguments", "named_arguments", "shown_arguments"]
 
+DEFAULT_NAME_LENGTH = 80
 Place = tuple[str | int, ...]
 Columns = dict[str, Any]
 
@@ -33,6 +35,14 @@ class _UnknownMaskError(Exception):
 
     def __init__(self, place: Place) -> None:
         self.place = place
+
+
+def default_name(task: str, args: list[Any], kwargs: dict[str, Any]) -> str:
+    """Return the name of a job that was given none: its task, and the first argument that is a text and not secret."""
+    values = masked(named_arguments(task, args, kwargs)).values()
+    first = next((text for text in values if isinstance(text, str) and text != MASK), "")
+    name = " ".join(strip_unprintable(f"{task}: {first}" if first else task).split())
+    return name if len(name) <= DEFAULT_NAME_LENGTH else f"{name[: DEFAULT_NAME_LENGTH - 1].rstrip()}…"
 
 
 def fill_in(job: Job | None, changes: Mapping[str, Any]) -> Result[Columns]:

@@ -10,10 +10,11 @@ from schedules.services.documents import iso_in, masked_run, shown_job, whole_jo
 from schedules.services.jobs import addresses, creation, states
 from schedules.services.jobs.chains import conditions_of, upcoming, upcoming_of
 from schedules.services.jobs.edits import edit
-from schedules.services.jobs.masked_arguments import merged_arguments
+from schedules.services.jobs.masked_arguments import default_name, merged_arguments
 from schedules.services.jobs.proposals import confirm
 from schedules.services.jobs.schedule_texts import columns_of, preview
-from schedules.services.jobs.validation import interval_problem
+from schedules.services.jobs.validation import interval_problem, usable_tasks
+from schedules.services.people.stored_secrets import secret_warnings
 from schedules.services.permissions import Actor, read_activity
 from schedules.services.reading import (
     days_and_slots,
@@ -36,7 +37,7 @@ def create_job(
     actor: Actor,
     options: JobSpec,
     *,
-    name: str,
+    name: str | None = None,
     schedule: str,
     task: str,
     args: list[Any] | None = None,
@@ -55,13 +56,13 @@ def create_job(
             profile=profile,
             paused=paused,
             **expect(columns),
-            name=name,
+            name=name or default_name(task, args or [], arguments),
             task=task,
             args=args or [],
             kwargs=profile.with_default_place(task, args or [], arguments),
         )
     )
-    return _document(made.job) | {"similar": made.similar.public_id if made.similar else None}
+    return _changed(actor, made.job) | {"similar": made.similar.public_id if made.similar else None}
 
 
 @operation
@@ -101,7 +102,7 @@ def change_job(
         columns["name"] = name
     if args is not None or kwargs is not None:
         columns["args"], columns["kwargs"] = merged_arguments(target, args, kwargs or {})
-    return _document(expect(edit(actor, target.public_id, revision=revision, **columns)))
+    return _changed(actor, expect(edit(actor, target.public_id, revision=revision, **columns)))
 
 
 @operation
@@ -250,5 +251,27 @@ def preview_schedule(actor: Actor, options: ScheduleSpec, *, schedule: str, coun
     }
 
 
+@operation
+def list_tasks(actor: Actor) -> Document:
+    """List the tasks that jobs can use, with the JSON Schema of their arguments."""
+    return {
+        "tasks": [
+            {
+                "name": task.name,
+                "description": task.description,
+                "arguments": task.schema,
+                "takes_more_values": task.takes_more_values,
+            }
+            for task in usable_tasks(actor)
+        ]
+    }
+
+
 def _document(job: Job) -> Document:
     return whole_job(job, clock.now())
+
+
+def _changed(actor: Actor, job: Job) -> Document:
+    """Return a job with the warnings about the secrets that it refers to."""
+    document = _document(job)
+    return document | {"warnings": [*document["warnings"], *secret_warnings(actor, job)]}

@@ -4,12 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from schedules import clock
 from schedules.models import Job, Question
 from schedules.models.counting import counted
 from schedules.models.jobs import JobQuerySet
-from schedules.result import Err, Ok, Result
+from schedules.result import Document, Err, Ok, Result, operation
+from schedules.services.documents import listed_job
 from schedules.services.jobs.bulk import change_each, changeable, without_own_jobs
 from schedules.services.permissions import Actor
+from schedules.services.reading import read_pause_end
 
 # Begins the reason of these pauses, to distinguish them from those of single jobs, which are not resumed together.
 REASON = "Everything was paused."
@@ -68,6 +71,27 @@ def pause_everything(actor: Actor, until: datetime | None) -> ChangedTogether:
 def resume_everything(actor: Actor) -> ChangedTogether:
     """Resume the jobs that were paused together, not those that were paused one by one."""
     return _changed(actor, change_each(actor, "resume", _ids_of(_paused_together(actor))))
+
+
+@operation
+def pause_all(actor: Actor, *, until: str | None = None) -> Document:
+    """Pause all active jobs of the owner until they are resumed together, or until a time; jobs created later run."""
+    end = read_pause_end(until, actor.read_profile().zone, clock.now())
+    return _document(pause_everything(actor, end), what_goes_on(actor))
+
+
+@operation
+def resume_all(actor: Actor) -> Document:
+    """Resume the jobs that were paused together, not those that were paused one by one."""
+    return _document(resume_everything(actor))
+
+
+def _document(changed: ChangedTogether, note: str = "") -> Document:
+    return {
+        "jobs": [listed_job(job) for job in changed.jobs],
+        "refused": [{"why": error.text, "code": error.code.name.lower()} for error in changed.refused],
+        "note": note,
+    }
 
 
 def _to_pause(actor: Actor) -> JobQuerySet:

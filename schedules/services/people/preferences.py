@@ -192,13 +192,14 @@ _READERS: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
 }
 
 
+UNALERTED = "You are not alerted when a job fails: no topic or channel is set."
 MEND = "cronty preferences --failure-topic TOPIC"
 MAX_NAMED = 5
 
 
 def why_unalerted(profile: Profile) -> str:
     """Return that a person is not alerted, or an empty text."""
-    return "" if profile.alert_place else "You are not alerted when a job fails: no topic or channel is set."
+    return "" if profile.alert_place else UNALERTED
 
 
 def people_unalerted() -> list[str]:

@@ -319,7 +319,7 @@ def test_pages_are_handled_a_few_at_a_time():
     assert reader.most == guards.AT_ONCE[guards.RequestKind.PAGE]
 
 
-@pytest.mark.parametrize("path", ["/trigger/key", "/api/v1/events", "/api/v1/terminal", "/oauth/token/"])
+@pytest.mark.parametrize("path", ["/trigger/key", "/api/v1/events", "/oauth/token/"])
 def test_answers_that_wait_keep_nobody_out(path: str):
     async def scenario() -> list[int]:
         is_over = asyncio.Event()

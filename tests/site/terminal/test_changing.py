@@ -118,7 +118,7 @@ def test_run_waits_for_its_outcome(cronty, owner, monkeypatch, status, code):
             status=status, attempt=1, started_at=clock.now(), finished_at=clock.now(), error="it failed"
         )
 
-    monkeypatch.setattr("cronty_site.terminal.consoles.time.sleep", settle)
+    monkeypatch.setattr("cronty_site.terminal.logs.time.sleep", settle)
 
     # A run that stays queued is given up after this time.
     ended = cronty("run", "Backup", "--wait", "--timeout", "0.05" if status == "queued" else "300")
@@ -144,7 +144,7 @@ def test_waiting_prints_the_output_while_it_runs(cronty, owner, monkeypatch, cap
 
     steps = iter([start, fail])
     monkeypatch.setattr(
-        "cronty_site.terminal.consoles.time.sleep", lambda seconds: next(steps)(Execution.objects.get())
+        "cronty_site.terminal.logs.time.sleep", lambda seconds: next(steps)(Execution.objects.get())
     )
 
     ended = cronty("run", "Backup", "--wait")
@@ -166,7 +166,7 @@ def test_waiting_for_json_prints_nothing_else(cronty, owner, monkeypatch):
         engine.save_output(run.pk, 1, OutputText("copying\n", "", 8))
         Execution.objects.filter(pk=run.pk).update(status="succeeded", attempt=1)
 
-    monkeypatch.setattr("cronty_site.terminal.consoles.time.sleep", end)
+    monkeypatch.setattr("cronty_site.terminal.logs.time.sleep", end)
 
     ended = cronty("run", "Backup", "--wait", "--json")
 

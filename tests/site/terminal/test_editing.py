@@ -39,7 +39,7 @@ def editor(monkeypatch, tmp_path):
             paths.append(Path(filename))
             paths[-1].write_text(change(paths[-1].read_text()))
 
-        monkeypatch.setattr("cronty_site.terminal.elsewhere.local_actions.click.edit", edit)
+        monkeypatch.setattr("cronty_site.terminal.here.click.edit", edit)
         return paths
 
     return use

@@ -156,7 +156,7 @@ def test_file_that_changes_while_it_is_read_is_refused(cronty, file, monkeypatch
         file.write_text(next(sizes, FILE))
         return real(number)
 
-    monkeypatch.setattr("cronty_site.terminal.elsewhere.local_actions.os.fstat", fstat)
+    monkeypatch.setattr("cronty_site.terminal.here.os.fstat", fstat)
 
     ended = cronty("apply", str(file), "--yes")
 

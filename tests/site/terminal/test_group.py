@@ -122,7 +122,7 @@ def test_run_of_a_prompt_may_read_in_the_terminal(monkeypatch, cronty):
 def test_server_for_agents_only_reads_within_a_run(monkeypatch):
     monkeypatch.setenv("CRONTY_IN_RUN", "1")
     started = []
-    monkeypatch.setattr("cronty_site.terminal.group.invoke", lambda words, run: started.append(words))
+    monkeypatch.setattr("cronty_site.terminal.group.cli.main", lambda args, **more: started.append(args))
 
     main(["mcp", "--user", "olga"])
 

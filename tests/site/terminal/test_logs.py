@@ -83,7 +83,7 @@ def test_follow_prints_a_run_again_when_its_status_changes(cronty, owner, monkey
             raise KeyboardInterrupt
         type(run).objects.filter(pk=run.pk).update(status=status, finished_at=clock.now())
 
-    monkeypatch.setattr("cronty_site.terminal.consoles.time.sleep", step)
+    monkeypatch.setattr("cronty_site.terminal.logs.time.sleep", step)
 
     ended = cronty("logs", "--follow", "-n", "1")
 
@@ -104,7 +104,7 @@ def test_output_of_a_command_is_followed_until_it_ends(cronty, owner, monkeypatc
         engine.save_output(run.pk, 1, OutputText("first\nlast\x1b[31m\n", "", 16))
         type(run).objects.filter(pk=run.pk).update(status="succeeded", finished_at=clock.now())
 
-    monkeypatch.setattr("cronty_site.terminal.consoles.time.sleep", step)
+    monkeypatch.setattr("cronty_site.terminal.logs.time.sleep", step)
 
     followed = cronty("logs", "--run", str(run.pk), "--follow")
 
@@ -136,7 +136,7 @@ def test_follow_of_a_job_prints_the_output_of_its_runs(cronty, owner, monkeypatc
             raise KeyboardInterrupt
         change()
 
-    monkeypatch.setattr("cronty_site.terminal.consoles.time.sleep", step)
+    monkeypatch.setattr("cronty_site.terminal.logs.time.sleep", step)
 
     lines = cronty("logs", "Backup", "-f").out.splitlines()
 

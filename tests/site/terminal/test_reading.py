@@ -50,7 +50,7 @@ def test_text_that_cannot_be_searched_for_is_refused(cronty, jobs):
             refused = cronty("jobs", *(["--tag"] if place == "--tag" else []), text)
 
             assert refused.code == 2
-            assert f"{place}: use at most 200 printable characters." in refused.err
+            assert f"{place}: Use at most 200 printable characters." in refused.err
             assert refused.out == ""
 
 

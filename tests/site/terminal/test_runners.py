@@ -80,7 +80,8 @@ def test_list_shows_limits_and_what_is_left(cronty, notes):
 
     assert "7 of 7 runs" in cronty("runner").out
     (listed,) = cronty("runner", "list", "--json").json
-    assert listed["left"] == [{"scope": "runner", "unit": "runs", "cap": 7, "left": 7.0}]
+    left = {"scope": "runner", "unit": "runs", "cap": 7, "left": 7.0, "description": "7 of 7 runs"}
+    assert listed["left"] == [left]
 
 
 def test_stop_and_start(cronty, notes):

@@ -1,38 +1,37 @@
-"""Actions on the machine of the person: ask a question, read and write files, open an editor.
+"""The machine of the person: ask a question, read and write files, open an editor."""
 
-Commands run them by name, so that one on a server can run them on the person's machine, too. Their arguments and results
-are JSON.
-"""
-
-import json
 import os
 import sys
 from pathlib import Path
 from tempfile import mkstemp
-from typing import Any
 
 import click
 
 from cronty_site.terminal.failures import Failure
+from cronty_site.terminal.output import print_message, prints_json
+from schedules.services.files.documents import MAX_BYTES
 
 SUFFIXES = (".yaml", ".yml")
 
 
-def confirm(question: str, *, as_json: bool) -> bool:
-    """Ask a yes-or-no question."""
+def confirm(question: str) -> None:
+    """Ask a yes-or-no question; without a yes, the command ends."""
     if not sys.stdin.isatty():
         raise Failure("There is nobody to ask: use --yes.")
-    if as_json:
-        click.echo(json.dumps({"question": question}), err=True)
-        return click.confirm("", err=True, prompt_suffix="", show_default=False)
-    return click.confirm(question, err=True)
+    if prints_json():
+        print_message({"question": question})
+        is_confirmed = click.confirm("", err=True, prompt_suffix="", show_default=False)
+    else:
+        is_confirmed = click.confirm(question, err=True)
+    if not is_confirmed:
+        raise Failure("Nothing was changed.", code="declined")
 
 
-def ask_secret(question: str, *, as_json: bool) -> str:
+def ask_secret(question: str) -> str:
     """Prompt for a value that is not shown while it is typed."""
-    if not as_json:
+    if not prints_json():
         return str(click.prompt(question, err=True, hide_input=True))
-    click.echo(json.dumps({"question": question}), err=True)
+    print_message({"question": question})
     return str(click.prompt("", err=True, prompt_suffix="", hide_input=True))
 
 
@@ -41,7 +40,7 @@ def read_input() -> str | None:
     return None if sys.stdin.isatty() else sys.stdin.read()
 
 
-def read_text(path: str, *, most: int, is_strict: bool = True) -> str:
+def read_text(path: str, *, most: int = MAX_BYTES, is_strict: bool = True) -> str:
     """Read a file, or standard input for `-`; a file that changes meanwhile is refused, because it may be incomplete."""
     if path == "-":
         return _decoded("-", sys.stdin.buffer.read(most + 1), is_strict=is_strict)
@@ -57,8 +56,8 @@ def read_text(path: str, *, most: int, is_strict: bool = True) -> str:
     return _decoded(path, content, is_strict=is_strict)
 
 
-def read_files(path: str, *, most: int) -> list[list[str]]:
-    """Read a file, the YAML files of a folder in order, or standard input; return pairs of name and text."""
+def read_files(path: str) -> list[dict[str, str]]:
+    """Read a file, the YAML files of a folder in order, or standard input; return their names and texts."""
     if not path:
         raise Failure("Name a file, a folder, or - for standard input.", code="invalid")
     folder = Path(path)
@@ -66,8 +65,8 @@ def read_files(path: str, *, most: int) -> list[list[str]]:
         files = sorted(file for file in folder.rglob("*") if file.suffix in SUFFIXES and file.is_file())
         if not files:
             raise Failure(f"{path}: there is no .yaml file in this folder.")
-        return [[str(file.relative_to(folder)), read_text(str(file), most=most)] for file in files]
-    return [[path, read_text(path, most=most)]]
+        return [{"name": str(file.relative_to(folder)), "text": read_text(str(file))} for file in files]
+    return [{"name": path, "text": read_text(path)}]
 
 
 def source_of(path: str) -> str:
@@ -93,7 +92,7 @@ def write_text(path: str, text: str, *, force: bool) -> None:
         raise Failure(f"{path}: {error.strerror}.") from error
 
 
-def edit(text: str, *, most: int) -> list[str]:
+def edit(text: str) -> tuple[str, str]:
     """Open a text in $EDITOR; return the name of its file, and the edited text."""
     if not (sys.stdin.isatty() or os.environ.get("VISUAL") or os.environ.get("EDITOR")):
         raise Failure("There is nobody to edit: give fields, or a document with --file.")
@@ -102,7 +101,7 @@ def edit(text: str, *, most: int) -> list[str]:
         file.write(text)
     try:
         click.edit(filename=name)
-        return [name, read_text(name, most=most)]
+        return name, read_text(name)
     except click.ClickException as error:
         path = Path(name)
         if path.exists() and path.read_bytes() != text.encode():
@@ -113,11 +112,6 @@ def edit(text: str, *, most: int) -> list[str]:
         raise
 
 
-def discard(name: str) -> None:
-    """Delete the file of an edited text."""
-    Path(name).unlink(missing_ok=True)
-
-
 def _decoded(name: str, content: bytes, *, is_strict: bool) -> str:
     try:
         return content.decode("utf-8-sig", "strict" if is_strict else "replace")
@@ -125,12 +119,3 @@ def _decoded(name: str, content: bytes, *, is_strict: bool) -> str:
         before = content[: error.start]
         place = f"{before.count(10) + 1}:{error.start - before.rfind(10)}"
         raise Failure(f"{name}:{place}: this is not UTF-8 text.", code="invalid") from error
-
-
-ACTIONS: dict[str, Any] = {
-    action.__name__: action
-    for action in (
-        *(confirm, ask_secret, read_input, read_text, read_files, source_of),
-        *(write_text, edit, discard),
-    )
-}
