@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from verification import advisories
-from verification.advisories import FILE, Advisory, UnusableError, main, read_advisories
+from verification.advisories import FILE, main, read_advisories
 
 LOCK = """\
 first==1.4.9 \\
@@ -45,7 +45,7 @@ def file_of(folder: Path, *entries: Any, as_of: date | None = None) -> str:
 
 @pytest.mark.parametrize(
     ("version", "code"),
-    [("1.4", 1), ("1.5", 0), ("1.9", 0), ("2.0", 1), ("2.0.2rc1", 1), ("2.0.3", 0), ("2.1", 0)],
+    [("1.4", 1), ("1.5", 0), ("2.0", 1), ("2.0.2rc1", 1), ("2.0.3", 0)],
 )
 def test_affected_pin_fails(tmp_path, capsys, version, code):
     lock = tmp_path / "requirements.txt"
@@ -71,11 +71,8 @@ def test_output_names_the_advisory_and_the_fix(tmp_path, lock, capsys):
     "change",
     [
         {"affected": ["<2.0,"], "fixed": ["2.0"], "more": 1},
-        {"affected": ["lower than 2"], "fixed": ["2.0"]},
         {"affected": ["<=2.0"], "fixed": ["2.0"]},
-        {"affected": [""], "fixed": ["2.0"]},
         {"affected": []},
-        {"fixed": ["2.0.3"]},
         {"fixed": ["soon", "2.0.3"]},
     ],
 )
@@ -182,13 +179,6 @@ def test_what_the_index_does_not_know_is_said_and_the_file_decides(
     assert words in capsys.readouterr().out
 
 
-def test_index_that_is_away_is_said_and_fails_nothing(tmp_path, lock, capsys, monkeypatch):
-    monkeypatch.setattr(advisories, "configured_index", lambda: urlsplit("http://127.0.0.1:9/simple"))
-
-    assert main(["--online", file_of(tmp_path), str(lock)]) == 0
-    assert "asked about 0 of 2 pins (it cannot be reached" in capsys.readouterr().out
-
-
 def test_index_is_the_one_of_pip(tmp_path, lock, capsys, monkeypatch):
     # A minimal Debian makes environments without it.
     pytest.importorskip("pip")
@@ -202,8 +192,3 @@ def test_index_is_the_one_of_pip(tmp_path, lock, capsys, monkeypatch):
     found = advisories.configured_index()
     assert found is not None
     assert found.hostname == "mirror.example"
-
-
-def test_entry_needs_its_keys():
-    with pytest.raises(UnusableError, match="exactly the keys"):
-        Advisory.parse({"id": "CVE-1"})
