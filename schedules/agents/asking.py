@@ -161,78 +161,81 @@ def arguments_for_asking(
     return adapter.asking_arguments(str(run_folder / _SETTINGS))
 
 
-def request_of(
-    report: Report, name: str, runner: Runner, question_count: int, masker: Masker
-) -> Mapping[str, Any] | str:
-    """Return what a run asks a person at its end, as columns of `Approval`, or why nobody can be asked."""
-    if report.deferred is None:
-        return _question_request(report, name, runner, question_count, masker)
-    if report.deferred_call is None:
-        return _UNKNOWN_CALL
-    return request_for_call(
-        report.deferred_call, report.session_id, report.last_text, name, runner, question_count, masker
-    )
+class Asker(NamedTuple):
+    """Makes the requests of one runner's run to a person, as columns of `Approval`."""
 
+    name: str
+    runner: Runner
+    masker: Masker
+    question_count: int
+    """How often the run has asked before."""
 
-def request_for_call(
-    call: Call,
-    session_id: str,
-    context: str,
-    name: str,
-    runner: Runner,
-    question_count: int,
-    masker: Masker,
-) -> Mapping[str, Any] | str:
-    """Return what a person is asked about a call, as columns of `Approval`, or why nobody can be asked."""
-    if not call.id or not call.tool or not session_id:
-        return _UNKNOWN_CALL
-    if question_count >= MAX_PER_RUN:
-        return _TOO_MANY_QUESTIONS
-    if problem := limits.json_problem(call.arguments, max_bytes=4 * LONGEST_SHOWN):
-        return f"its call cannot be shown: {problem.rstrip('.')}"
-    arguments = masker.mask_value(call.arguments)
-    length = sum(len(key) + len(text) for key, text in shown_arguments(arguments))
-    if length > LONGEST_SHOWN:
-        return f"its call is too long to be shown whole: {length:,} characters, and {LONGEST_SHOWN:,} at most"
-    if len(call.tool) > 200 or len(call.id) > 200 or limits.line_problem(call.tool + call.id):
-        return "the name of its call cannot be shown"
-    grant = grant_of(call.tool, call.arguments) if arguments == call.arguments else ""
-    return {
-        "runner": name,
-        "session_id": session_id[:200],
-        "folder": runner.directory or "",
-        "call_id": call.id,
-        "call_digest": hook.digest_of_call(call.tool, call.arguments),
-        "tool": call.tool,
-        "arguments": arguments,
-        "why": limits.with_codes(masker.mask(context.strip()[-LONGEST_CONTEXT:])),
-        "grant": grant if any(covers(allowed, grant) for allowed in runner.grantable) else "",
-    }
+    def request_at_end(self, report: Report) -> Mapping[str, Any] | str:
+        """Return what a run asks at its end, or why nobody can be asked."""
+        if report.deferred is None:
+            return self._question(report)
+        if report.deferred_call is None:
+            return _UNKNOWN_CALL
+        return self.request_for_call(report.deferred_call, report.session_id, report.last_text)
 
+    def request_for_call(self, call: Call, session_id: str, context: str) -> Mapping[str, Any] | str:
+        """Return what a person is asked about a call, or why nobody can be asked."""
+        if not call.id or not call.tool or not session_id:
+            return _UNKNOWN_CALL
+        if self.question_count >= MAX_PER_RUN:
+            return _TOO_MANY_QUESTIONS
+        if problem := limits.json_problem(call.arguments, max_bytes=4 * LONGEST_SHOWN):
+            return f"its call cannot be shown: {problem.rstrip('.')}"
+        arguments = self.masker.mask_value(call.arguments)
+        length = sum(len(key) + len(text) for key, text in shown_arguments(arguments))
+        if length > LONGEST_SHOWN:
+            return f"its call is too long to be shown whole: {length:,} characters, and {LONGEST_SHOWN:,} at most"
+        if len(call.tool) > 200 or len(call.id) > 200 or limits.line_problem(call.tool + call.id):
+            return "the name of its call cannot be shown"
+        grant = grant_of(call.tool, call.arguments) if arguments == call.arguments else ""
+        return self._request(
+            call.tool,
+            arguments,
+            context.strip(),
+            session_id=session_id[:200],
+            call_id=call.id,
+            call_digest=hook.digest_of_call(call.tool, call.arguments),
+            grant=grant if any(covers(allowed, grant) for allowed in self.runner.grantable) else "",
+        )
 
-def _question_request(
-    report: Report, name: str, runner: Runner, question_count: int, masker: Masker
-) -> Mapping[str, Any] | str:
-    question = question_in(report.answer)
-    if question is None:
-        return "it did not say what it asks"
-    if question_count >= MAX_PER_RUN:
-        return _TOO_MANY_QUESTIONS
-    if len(question.text) > LONGEST_QUESTION:
-        return f"its question is too long to be shown whole: {len(question.text):,} characters, and {LONGEST_QUESTION:,} at most"
-    arguments = {
-        "question": limits.with_codes(masker.mask(question.text)),
-        "choices": [limits.with_codes(masker.mask(choice)) for choice in question.choices],
-    }
-    return {
-        "runner": name,
+    def _question(self, report: Report) -> Mapping[str, Any] | str:
+        question = question_in(report.answer)
+        if question is None:
+            return "it did not say what it asks"
+        if self.question_count >= MAX_PER_RUN:
+            return _TOO_MANY_QUESTIONS
+        if len(question.text) > LONGEST_QUESTION:
+            return f"its question is too long to be shown whole: {len(question.text):,} characters, and {LONGEST_QUESTION:,} at most"
+        arguments = {
+            "question": self._shown(question.text),
+            "choices": list(map(self._shown, question.choices)),
+        }
         # Without a session, the run starts again from the beginning.
-        "session_id": report.session_id if runner.keeps_session and len(report.session_id) <= 200 else "",
-        "folder": runner.directory or "",
-        "call_id": "",
-        "call_digest": hook.digest_of_call(ASK_PERSON, arguments),
-        "tool": ASK_PERSON,
-        "arguments": arguments,
-        "why": limits.with_codes(masker.mask(question.context[-LONGEST_CONTEXT:])),
-        "grant": "",
-    }
+        keeps_session = self.runner.keeps_session and len(report.session_id) <= 200
+        return self._request(
+            ASK_PERSON,
+            arguments,
+            question.context,
+            session_id=report.session_id if keeps_session else "",
+            call_id="",
+            call_digest=hook.digest_of_call(ASK_PERSON, arguments),
+            grant="",
+        )
+
+    def _request(self, tool: str, arguments: Any, context: str, **columns: str) -> Mapping[str, Any]:
+        return {
+            "runner": self.name,
+            "folder": self.runner.directory or "",
+            "tool": tool,
+            "arguments": arguments,
+            "why": self._shown(context[-LONGEST_CONTEXT:]),
+            **columns,
+        }
+
+    def _shown(self, text: str) -> str:
+        return limits.with_codes(self.masker.mask(text))

@@ -210,16 +210,7 @@ class AgentSession:
         return is_allowed
 
     async def _ask_in_run(self, call: Call, session_id: str) -> bool:
-        question_count = self._asking_state.question_count + self._question_count
-        request = asking.request_for_call(
-            call,
-            session_id,
-            self.report.last_text,
-            self._name,
-            self._runner,
-            question_count,
-            self._record.masker,
-        )
+        request = self._asker.request_for_call(call, session_id, self.report.last_text)
         within = self._runner.wait_within
         if isinstance(request, str) or within is None:
             return False
@@ -259,6 +250,11 @@ class AgentSession:
         return judgement
 
     @property
+    def _asker(self) -> asking.Asker:
+        count = self._asking_state.question_count + self._question_count
+        return asking.Asker(self._name, self._runner, self._record.masker, count)
+
+    @property
     def _may_ask(self) -> bool:
         return self._runner.may_ask and bool(self._run.execution_id)
 
@@ -269,8 +265,8 @@ class AgentSession:
 
     def _prepare_request(self, report: Report, judgement: Judgement) -> Judgement:
         """Prepare what a person is asked; a call that nobody can be asked about counts as refused."""
-        question_count = self._asking_state.question_count
-        request = asking.request_of(report, self._name, self._runner, question_count, self._record.masker)
+        asker = self._asker._replace(question_count=self._asking_state.question_count)
+        request = asker.request_at_end(report)
         if isinstance(request, str):
             verdict = Verdict.REFUSED if report.deferred else judgement.verdict
             return Judgement(verdict, f"{judgement.reason} Nobody can be asked: {request}.")

@@ -13,12 +13,12 @@ _PREFIX = "${secret:"
 
 def names_in(value: Any) -> set[str]:
     """Return the names of the secrets that a text or a JSON value refers to."""
-    return {name for text in _texts(value) for name in REFERENCE.findall(text)}
+    return {name for text in texts_in(value) for name in REFERENCE.findall(text)}
 
 
 def problem_in(value: Any) -> str | None:
     """Return what is wrong with the references in a JSON value, or None."""
-    for text in _texts(value):
+    for text in texts_in(value):
         if text.count(_PREFIX) != len(REFERENCE.findall(text)):
             return "Write a secret as ${secret:NAME}: a letter first, then letters, digits and _."
     return None
@@ -26,15 +26,7 @@ def problem_in(value: Any) -> str | None:
 
 def fill_in_secrets(value: Any, secrets: Mapping[str, str], escape: Callable[[str], str] = str) -> Any:
     """Copy a text or a JSON value with references replaced by secrets; a secret that looks like a reference stays."""
-    match value:
-        case str():
-            return REFERENCE.sub(lambda reference: escape(secrets[reference[1]]), value)
-        case list():
-            return [fill_in_secrets(item, secrets, escape) for item in value]
-        case dict():
-            return {key: fill_in_secrets(item, secrets, escape) for key, item in value.items()}
-        case _:
-            return value
+    return map_texts(value, lambda text: REFERENCE.sub(lambda reference: escape(secrets[reference[1]]), text))
 
 
 def escape_for_url(secret: str) -> str:
@@ -61,13 +53,32 @@ def break_references(text: str, keep: Collection[int] = ()) -> str:
     )
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts of a JSON value, without names."""
     match value:
         case str():
             yield value
         case list():
             for item in value:
-                yield from _texts(item)
+                yield from texts_in(item)
         case dict():
             for item in value.values():
-                yield from _texts(item)
+                yield from texts_in(item)
+
+
+def map_texts(value: Any, change: Callable[[str], Any], *, with_names: bool = False) -> Any:
+    """Copy a JSON value with its texts changed, and the names in its objects too if asked for."""
+    match value:
+        case str():
+            return change(value)
+        case list() | tuple():
+            return [map_texts(item, change, with_names=with_names) for item in value]
+        case dict():
+            return {
+                change(name) if with_names and isinstance(name, str) else name: map_texts(
+                    item, change, with_names=with_names
+                )
+                for name, item in value.items()
+            }
+        case _:
+            return value

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from schedules.limits import SHORTENED
-from schedules.secrets.references import break_references, reference_positions
+from schedules.secrets.references import break_references, map_texts, reference_positions, texts_in
 from schedules.when.triggers import TriggerError, load_zone
 from schedules.when.zones import short_words
 
@@ -31,15 +31,7 @@ ANY_PLACEHOLDER = re.compile(r"\{\{\s*(\w+(?:\.[\w-]+)*)\s*\}\}")
 
 def has_placeholder(value: Any) -> bool:
     """Return whether a text or a JSON value contains a placeholder."""
-    match value:
-        case str():
-            return _PLACEHOLDER.search(value) is not None
-        case list():
-            return any(map(has_placeholder, value))
-        case dict():
-            return any(map(has_placeholder, value.values()))
-        case _:
-            return False
+    return any(map(_PLACEHOLDER.search, texts_in(value)))
 
 
 def is_placeholder(value: Any) -> bool:
@@ -49,22 +41,16 @@ def is_placeholder(value: Any) -> bool:
 
 def fill_in(value: Any, values: Mapping[str, Any] | None, *, task: str = "") -> Any:
     """Copy a text or a JSON value with its placeholders replaced by values; a missing value becomes an empty text."""
-    match value:
-        case str() if is_placeholder(value) and task != PROMPT:
-            replacement = _value_of(_PLACEHOLDER.fullmatch(value.strip()), values)
-            return "" if replacement is None else _without_references(replacement)
-        case str():
-            pattern = _OF_NOTIFICATION if task == NOTIFICATION else _PLACEHOLDER
-            text = _substitute(
-                pattern, value, lambda match: _part_of(match, values, is_prompt=task == PROMPT)
-            )
-            return with_gate(text, values) if task == PROMPT else text
-        case list():
-            return [fill_in(item, values, task=task) for item in value]
-        case dict():
-            return {key: fill_in(item, values, task=task) for key, item in value.items()}
-        case _:
-            return value
+    pattern = _OF_NOTIFICATION if task == NOTIFICATION else _PLACEHOLDER
+
+    def filled(text: str) -> Any:
+        if is_placeholder(text) and task != PROMPT:
+            replacement = _value_of(_PLACEHOLDER.fullmatch(text.strip()), values)
+            return "" if replacement is None else map_texts(replacement, break_references, with_names=True)
+        new = _substitute(pattern, text, lambda match: _part_of(match, values, is_prompt=task == PROMPT))
+        return with_gate(new, values) if task == PROMPT else new
+
+    return map_texts(value, filled)
 
 
 def with_gate(prompt: str, values: Mapping[str, Any] | None) -> str:
@@ -140,16 +126,3 @@ def _value_of(match: re.Match[str] | None, values: Mapping[str, Any] | None) -> 
         else:
             value = value.get(name) if isinstance(value, Mapping) else None
     return value
-
-
-def _without_references(value: Any) -> Any:
-    """Copy a value from elsewhere with its references to secrets broken, so that none is filled in."""
-    match value:
-        case str():
-            return break_references(value)
-        case list():
-            return [_without_references(item) for item in value]
-        case dict():
-            return {str(_without_references(key)): _without_references(item) for key, item in value.items()}
-        case _:
-            return value

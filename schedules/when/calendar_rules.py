@@ -259,15 +259,12 @@ def _check_categories(country: str, categories: Sequence[str]) -> None:
 
 def describe_holidays(country: str, subdivision: str, categories: Sequence[str]) -> str:
     """Describe holidays: "public holidays in Bavaria, Germany (public, catholic)"."""
-    names = [country]
-    if subdivision:
-        names = [_SUBDIVISIONS.get((country, subdivision)) or f"{country}-{subdivision}"]
-    elif country in _COUNTRIES:
-        names = [_COUNTRIES[country]]
+    code = "-".join(filter(None, (country, subdivision)))
+    place = _NAMES.get(code, code)
     special = [category for category in categories if category not in DEFAULT_CATEGORIES]
     if "public" not in categories:
-        return f"{' and '.join(special)} holidays in {names[0]}"
-    return f"public holidays in {names[0]}" + (f" (also {', '.join(special)})" if special else "")
+        return f"{' and '.join(special)} holidays in {place}"
+    return f"public holidays in {place}" + (f" (also {', '.join(special)})" if special else "")
 
 
 def _country(country: str, subdivision: str, categories: Sequence[str], years: Iterable[int]) -> Any:
@@ -285,7 +282,8 @@ def _library() -> Any:
     return import_module("holidays")
 
 
-_COUNTRIES = {
+# The names of places by the usual name of their holidays.
+_NAMES = {
     "AT": "Austria",
     "CH": "Switzerland",
     "DE": "Germany",
@@ -299,33 +297,28 @@ _COUNTRIES = {
     "NL": "the Netherlands",
     "PL": "Poland",
     "US": "the United States",
+    "DE-BB": "Brandenburg",
+    "DE-BE": "Berlin",
+    "DE-BW": "Baden-Württemberg",
+    "DE-BY": "Bavaria",
+    "DE-HB": "Bremen",
+    "DE-HE": "Hesse",
+    "DE-HH": "Hamburg",
+    "DE-MV": "Mecklenburg-Vorpommern",
+    "DE-NI": "Lower Saxony",
+    "DE-NW": "North Rhine-Westphalia",
+    "DE-RP": "Rhineland-Palatinate",
+    "DE-SH": "Schleswig-Holstein",
+    "DE-SL": "Saarland",
+    "DE-SN": "Saxony",
+    "DE-ST": "Saxony-Anhalt",
+    "DE-TH": "Thuringia",
+    "GB-ENG": "England",
+    "GB-NIR": "Northern Ireland",
+    "GB-SCT": "Scotland",
+    "GB-WLS": "Wales",
+    "US-CA": "California",
+    "US-NY": "New York",
+    "US-TX": "Texas",
 }
-_SUBDIVISIONS = {
-    ("DE", "BB"): "Brandenburg",
-    ("DE", "BE"): "Berlin",
-    ("DE", "BW"): "Baden-Württemberg",
-    ("DE", "BY"): "Bavaria",
-    ("DE", "HB"): "Bremen",
-    ("DE", "HE"): "Hesse",
-    ("DE", "HH"): "Hamburg",
-    ("DE", "MV"): "Mecklenburg-Vorpommern",
-    ("DE", "NI"): "Lower Saxony",
-    ("DE", "NW"): "North Rhine-Westphalia",
-    ("DE", "RP"): "Rhineland-Palatinate",
-    ("DE", "SH"): "Schleswig-Holstein",
-    ("DE", "SL"): "Saarland",
-    ("DE", "SN"): "Saxony",
-    ("DE", "ST"): "Saxony-Anhalt",
-    ("DE", "TH"): "Thuringia",
-    ("GB", "ENG"): "England",
-    ("GB", "NIR"): "Northern Ireland",
-    ("GB", "SCT"): "Scotland",
-    ("GB", "WLS"): "Wales",
-    ("US", "CA"): "California",
-    ("US", "NY"): "New York",
-    ("US", "TX"): "Texas",
-}
-# The codes of places by their names, as `describe_holidays` writes them.
-_PLACES = {name.lower().removeprefix("the "): code for code, name in _COUNTRIES.items()} | {
-    name.lower(): "-".join(code) for code, name in _SUBDIVISIONS.items()
-}
+_PLACES = {name.lower().removeprefix("the "): code for code, name in _NAMES.items()}

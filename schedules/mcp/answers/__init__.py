@@ -12,6 +12,7 @@ from schedules.channels.ntfy import NTFY_MESSAGE_BYTES
 from schedules.mcp.auth import current_actor
 from schedules.models import Job
 from schedules.secrets import masking
+from schedules.secrets.references import map_texts
 from schedules.services import Scheduled
 from schedules.services.jobs.creation import SimilarJob, policy_defaults
 from schedules.services.jobs.forecasts import (
@@ -337,15 +338,7 @@ def no_zone(zone: str, what: str) -> str:
 
 def printable(value: Any) -> Any:
     """Copy JSON without unprintable characters."""
-    match value:
-        case str():
-            return limits.strip_unprintable(value)
-        case list():
-            return [printable(item) for item in value]
-        case dict():
-            return {limits.strip_unprintable(str(key)): printable(item) for key, item in value.items()}
-        case _:
-            return value
+    return map_texts(value, limits.strip_unprintable, with_names=True)
 
 
 @lru_cache(maxsize=1024)
