@@ -9,7 +9,6 @@ from contextlib import suppress
 
 import psutil
 
-from schedules.worker.heartbeat_watch import holder
 from verification.faults.claims import DELAY, find_pusher, resume, suspend, wait_for_due_slots
 from verification.faults.product import rest
 from verification.faults.stops import create_load, has_ended
@@ -114,6 +113,8 @@ def stick_pusher(world: World, dice: random.Random, length: float) -> str:
 
 def stick_worker(world: World, dice: random.Random, length: float) -> str:
     """Freeze a worker while it holds SQLite's write lock, until its leader notices that and kills it."""
+    from schedules.worker.heartbeat_watch import holder  # noqa: PLC0415
+
     leader = dice.choice(list(world.product.leaders().values()))
     until = time.monotonic() + 25
     while time.monotonic() < until:
