@@ -83,7 +83,7 @@ VERIFIED_ON_POSTGRESQL := tests/models tests/worker \
 	$(wildcard tests/services/test_*.py) tests/test_clock.py tests/test_growth.py \
 	tests/management/test_preparation.py tests/management/test_restore.py \
 	tests/mcp/test_queries.py tests/security/test_hostile_requests.py tests/web/test_health.py \
-	verification/faults/test_findings.py verification/hosts verification/model/test_agreement.py::test_cronty_agrees_with_the_reference \
+	verification/hosts verification/model/test_agreement.py::test_cronty_agrees_with_the_reference \
 	$(RACES:%=--ignore=%) $(CLAIMS:%=--ignore=%) $(EXCEPT)
 
 # Even where Python is told not to, keep the bytecode of the tests and the app: every process would compile them again.

@@ -275,3 +275,19 @@ def test_rearm_does_nothing_if_the_job_was_changed_concurrently():
     Job.objects.update(revision=5)
 
     assert engine.rearm(job, NOW) is False
+
+
+def test_job_resumed_after_the_clock_went_back_has_one_row_per_slot():
+    """After a jump forward and back, a pause and a resume, slots recorded as missed by the jump got a second row."""
+    start = NOW
+    moments = [start + timedelta(seconds=seconds) for seconds in range(0, 30, 5)]
+    job = JobFactory(
+        interval=True, paused=True, every=timedelta(seconds=5), anchor_at=start, paused_at=moments[1]
+    )
+    ExecutionFactory(job=job, scheduled_for=moments[1], last_slot=moments[3], slots=3, status="missed")
+
+    engine.rearm(job, moments[1] + timedelta(seconds=1))
+
+    job.refresh_from_db()
+    assert job.next_run_at == moments[2]
+    assert job.executions.values_list("scheduled_for", "last_slot", "slots").get() == (moments[1], None, 1)

@@ -10,7 +10,7 @@ from schedules import engine
 from schedules.models import Execution
 from schedules.models.job_queries import NOTICE_PREFIX
 from schedules.models.jobs import new_public_id
-from tests.engine.conftest import LEASE, NOW, begin
+from tests.engine.conftest import LEASE, NOW, begin, new_cluster
 from tests.factories import ExecutionFactory, JobFactory
 
 pytestmark = pytest.mark.django_db
@@ -106,3 +106,25 @@ def test_run_of_a_purged_job_is_not_started(cluster):
     Execution.objects.update(job=None)
 
     assert engine.start_runs(cluster.pk, 0, [row.pk], NOW) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_start_of_a_run_is_durable_before_its_task_is_called():
+    """A crash of PostgreSQL lost starts: runs were delivered and later cancelled, or their ids were reused."""
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite's log survives every crash except that of the machine")
+    cluster = new_cluster()
+    run = claimed(cluster)
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit = off")
+        Execution.objects.filter(pk=run.pk).update(reason="written lazily")
+        cursor.execute("SELECT pg_current_wal_insert_lsn()")
+        (written,) = cursor.fetchone()
+
+        assert engine.start_runs(cluster.pk, 0, [run.pk], NOW)
+
+        cursor.execute("SELECT pg_current_wal_flush_lsn() > %s::pg_lsn", [written])
+        assert cursor.fetchone() == (True,)
+        cursor.execute("SHOW synchronous_commit")
+        assert cursor.fetchone() == ("off",)
+    connection.close()

@@ -8,6 +8,7 @@ from django.db import connection, connections
 
 from schedules.worker.context import ClusterContext
 from schedules.worker.heartbeat_watch import HeartbeatWatch, RunDelay, Trouble
+from schedules.worker.leader import release
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -98,3 +99,28 @@ def test_watch_does_not_blame_the_cluster_for_a_database_that_does_not_answer(wa
             assert watch.trouble() is None
     finally:
         connection.settings_dict = connections.settings["default"]
+
+
+def test_watch_works_again_after_its_connection_broke(cluster, context):
+    """After one restart of PostgreSQL, a leader never noticed a frozen cluster again."""
+    watch = HeartbeatWatch(context)
+    # However long a new connection takes.
+    watch._checked_at = float("inf")
+    connection.ensure_connection()
+    connection.connection.close()
+
+    assert [watch._can_write() for _ in range(2)] == [False, True]
+
+    cluster.refresh_from_db()
+    assert cluster.watched_at is not None
+
+
+def test_leader_retires_its_cluster_after_its_connection_broke(cluster, context):
+    """A cluster stopped after a restart of PostgreSQL was listed as running until its heartbeat was stale."""
+    connection.ensure_connection()
+    connection.connection.close()
+
+    release(context, "stopped")
+
+    cluster.refresh_from_db()
+    assert cluster.stopped_at is not None
