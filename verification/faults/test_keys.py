@@ -4,8 +4,9 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from schedules.secrets import access
 from schedules.services.installation.secret_key import _not_shared_message
+from schedules.tasks.interface import RetryLater
+from schedules.worker.secret_access import _value_for
 from verification.faults.disturbances import UNREADABLE
 from verification.faults.keys import early_problem
 
@@ -25,6 +26,5 @@ def test_words_of_an_unreadable_secret_are_those_of_the_product():
     class Row:
         name, sealed, hosts, commands, place = "KEY", "not sealed", ["a.example"], (), ""
 
-    reader = access.SecretAccess(1, lambda *_: [], refused=ValueError, unreadable=KeyError)
-    with pytest.raises(KeyError, match=UNREADABLE):
-        reader._value_for(Row(), "a.example", "")
+    with pytest.raises(RetryLater, match=UNREADABLE):
+        _value_for(Row(), "a.example", "")
