@@ -43,11 +43,11 @@ TABLES = ("schedules_job", "schedules_execution", "schedules_event")
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     """Lower every limit, so that a few thousand rows are many."""
-    for module in (paging, job_list, run_list, runs_of_prompts):
+    for module in (paging, job_list, job_overview, run_list, runs_of_prompts):
         monkeypatch.setattr(module, "SCANNED", 100)
     monkeypatch.setattr(counting, "COUNTED", 300)
-    monkeypatch.setattr(job_overview, "LISTED", 200)
-    monkeypatch.setattr(job_overview, "COUNTED", 300)
+    monkeypatch.setattr(job_overview, "LARGE", 200)
+    monkeypatch.setattr(job_overview, "FIRST", 100)
     monkeypatch.setattr(job_overview, "MAX_NAMED", 50)
     monkeypatch.setattr(prompts, "MAX_COUNTED", 50)
     # Fewer than the runs of a day, because on a Monday a week has no other day yet.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from django.db.models import F
 
 from schedules.models import Job, Profile
-from schedules.models.counting import COUNTED, CountUpTo, count_up_to, count_words, has_key
+from schedules.models.counting import SCANNED, CountUpTo, count_up_to, count_words, has_key
 from schedules.models.job_queries import has_unfinished
 from schedules.models.job_texts import skeleton
 from schedules.models.jobs import JobQuerySet
@@ -28,8 +28,9 @@ from schedules.services.paging import PAGE_SIZE, ListPage, read_page
 from schedules.services.people.profiles import user_called
 from schedules.services.permissions import Actor
 
-# How many jobs the list has at most: those that need attention, then the next to run.
-LISTED = 5_000
+# With more jobs than this, only the first are listed: those that need attention, then the next to run.
+LARGE = 5_000
+FIRST = 1_000
 # How many jobs a search by the beginning of a name finds beyond those that are looked through.
 MAX_NAMED = 500
 # How many jobs the title and icon of every page count; an icon has room for two digits.
@@ -113,7 +114,7 @@ class _Ranked(NamedTuple):
 
     @property
     def is_large(self) -> bool:
-        return self.total > LISTED
+        return self.total > LARGE
 
     def keys(self, query: OverviewQuery) -> list[int]:
         """Return the matches with a standing of the query."""
@@ -149,7 +150,7 @@ def read_overview(
     return Overview(
         listed=listed,
         counts=counts,
-        max_counted=MAX_IN_ALARM if ranked.is_large else LISTED,
+        max_counted=MAX_IN_ALARM if ranked.is_large else LARGE,
         total=total,
         planned=jobs.filter(has_key(keys)) if query.is_narrowed or query.standing else jobs,
         cut_at=ranked.cut_at,
@@ -167,7 +168,7 @@ def matching_ids(actor: Actor, query: OverviewQuery, now: datetime, limit: int) 
 def _rank(actor: Actor, query: OverviewQuery, now: datetime) -> _Ranked:
     jobs = actor.jobs().filter(owner=user_called(query.owner)) if query.owner else actor.jobs()
     total, matches, cut_at = count_up_to(jobs.order_by()), jobs, None
-    if total > LISTED:
+    if total > LARGE:
         matches, cut_at = _first(actor, jobs, query, now)
     # The default order has an index: without one, SQLite may scan everybody's jobs.
     ordered = with_rank(query.narrow(matches), now).order_by(*_SORTS.get(query.sort, _BY_NEXT_RUN))
@@ -188,7 +189,7 @@ def _first(
     An index finds each part of them: those that are broken, late or under way, the next to run, and the newest others.
     """
     # To look through a job takes less time than to list it.
-    most = COUNTED if query.is_narrowed else LISTED
+    most = SCANNED if query.is_narrowed else FIRST
     if query.standing in _STATUSES:
         parts = [jobs.stopped(_STATUSES[query.standing])]
     else:

@@ -121,7 +121,8 @@ def test_long_list_has_the_jobs_of_a_short_one(web: Client, owner: User, monkeyp
     questions += [{"status": name} for name in ORDER]
     expected = [shown(web.get("/", asked)) for asked in questions]
 
-    monkeypatch.setattr(job_overview, "LISTED", len(jobs))
+    monkeypatch.setattr(job_overview, "LARGE", len(jobs))
+    monkeypatch.setattr(job_overview, "FIRST", len(jobs))
 
     assert [shown(web.get("/", asked)) for asked in questions[2:]] == expected[2:]
     assert [shown(web.get("/", asked))[:8] for asked in questions[:2]] == [
@@ -172,8 +173,8 @@ def test_long_list_has_the_broken_jobs_first_and_says_where_it_ends(
 
 
 def limit_list(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(job_overview, "LISTED", most)
-    monkeypatch.setattr(job_overview, "COUNTED", most)
+    for name in ("LARGE", "FIRST", "SCANNED"):
+        monkeypatch.setattr(job_overview, name, most)
 
 
 def test_every_page_warns_if_no_cluster_is_running(web: Client, owner: User):
