@@ -1,14 +1,13 @@
 """Hosted agents: send a prompt to an address, and read the answer from the reply."""
 
 import json
-import time
 from collections.abc import Mapping
 
 from schedules.agents.recording import Recorder
 from schedules.agents.reports import LONGEST_ANSWER, mapping_of, number_of, text_of
 from schedules.tasks import outbound
 from schedules.tasks.interface import Run
-from schedules.tasks.outbound.signing import signature_header
+from schedules.tasks.outbound.signing import headers_of_run
 from schedules.tasks.processes.running import STANDARD_OUTPUT
 
 
@@ -31,14 +30,9 @@ async def ask(
         {"prompt": prompt, "job": run.job_id, "run": run.execution_id, "attempt": run.attempt},
         ensure_ascii=False,
     ).encode()
-    timestamp = str(int(time.time()))
     own_headers = {
         "Content-Type": "application/json",
-        "Idempotency-Key": key,
-        "Cronty-Execution": str(run.execution_id),
-        "Cronty-Attempt": str(run.attempt),
-        "Cronty-Timestamp": timestamp,
-        "Cronty-Signature": signature_header(run.signing_keys(), timestamp, key, content),
+        **headers_of_run(run.signing_keys(), key, run.execution_id, run.attempt, content),
     }
     try:
         reply = await outbound.send(

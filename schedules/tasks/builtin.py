@@ -1,7 +1,6 @@
 """The built-in task `webhook`; `notify` is in channels/notify.py, and `prompt` in agents/tasks.py."""
 
 import json
-import time
 from http import HTTPStatus
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -13,7 +12,7 @@ from schedules.tasks import outbound
 from schedules.tasks.argument_types import SECRET_HEADERS, Headers, Method, WebAddress
 from schedules.tasks.interface import Final, Run
 from schedules.tasks.outbound.headers import shape_problem
-from schedules.tasks.outbound.signing import signature_header
+from schedules.tasks.outbound.signing import headers_of_run
 from schedules.tasks.parameters import Shown
 from schedules.tasks.registry import task
 from schedules.tasks.replies import beginning, failure, redirect, send_or_retry
@@ -40,7 +39,6 @@ async def webhook(
     if names := names_in([url, headers, body]):
         url, headers, body = await with_secrets(url, headers, body, names, run)
     content, content_type = _webhook_body(body)
-    timestamp = str(int(time.time()))
     own_headers = {name.lower(): value for name, value in (headers or {}).items()}
     reply = await send_or_retry(
         method,
@@ -48,11 +46,7 @@ async def webhook(
         headers={
             **content_type,
             **own_headers,
-            "Idempotency-Key": run.key,
-            "Cronty-Execution": str(run.execution_id),
-            "Cronty-Attempt": str(run.attempt),
-            "Cronty-Timestamp": timestamp,
-            "Cronty-Signature": signature_header(run.signing_keys(), timestamp, run.key, content or b""),
+            **headers_of_run(run.signing_keys(), run.key, run.execution_id, run.attempt, content or b""),
         },
         content=content,
     )

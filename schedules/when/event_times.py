@@ -30,10 +30,6 @@ _AMOUNT = re.compile(r"(\d+) ?([mhd])", re.IGNORECASE)
 _QUOTES = str.maketrans("\u201c\u201d\u201e\u2018\u2019\u201a", "\"\"\"'''")
 
 
-class EventTimesError(ValueError):
-    """The text is not understood; the message says what to write instead."""
-
-
 @dataclass(frozen=True, slots=True)
 class EventTimes:
     """An offset from the events of one calendar."""
@@ -133,29 +129,26 @@ def event_trigger(expression: object) -> AtEvents | None:
     """Return the trigger of an @event expression, or None for any other; raises TriggerError."""
     if not str(expression).lstrip().lower().startswith(AT_EVENT):
         return None
-    try:
-        times = read_event_times(str(expression))
-    except EventTimesError as error:
-        raise TriggerError("cron", str(error)) from error
+    times = read_event_times(str(expression))
     return AtEvents(times) if times else None
 
 
 def read_event_times(text: str) -> EventTimes | None:
-    """Parse "30 minutes before every event in calendar work"; return None for other texts. Raises EventTimesError."""
+    """Parse "30 minutes before every event in calendar work"; return None for other texts. Raises TriggerError."""
     text = " ".join(text.translate(_QUOTES).split()).rstrip(".!")
     is_stored = text.lower().startswith(AT_EVENT)
     match = _TIMES.fullmatch(text[len(AT_EVENT) :].strip() if is_stored else text)
     if match is None or not (is_stored or match["each"] or match["title"]):
         if is_stored:
-            raise EventTimesError(EXAMPLE)
+            raise TriggerError("cron", EXAMPLE)
         return None
     side = match["side"].lower()
     amounts = _AMOUNT.findall(match["amounts"])
     if amounts and side == "at":
-        raise EventTimesError(EXAMPLE)
+        raise TriggerError("cron", EXAMPLE)
     offset = timedelta(minutes=sum(int(number) * _UNITS[unit.lower()] for number, unit in amounts))
     if offset > LONGEST_OFFSET:
-        raise EventTimesError(f"choose at most {LONGEST_OFFSET.days} days before or after an event")
+        raise TriggerError("cron", f"choose at most {LONGEST_OFFSET.days} days before or after an event")
     at_end = side == "after" or "end of" in (match["each"] or "").lower()
     return EventTimes(
         match["calendar"], -offset if side == "before" else offset, match["title"] or "", at_end=at_end

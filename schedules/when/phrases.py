@@ -28,7 +28,7 @@ from schedules.when.grammar import (
     weekday_number,
     within_limit,
 )
-from schedules.when.suggestions import not_understood
+from schedules.when.suggestions import understood
 from schedules.when.triggers import TriggerError, load_zone
 
 __all__ = ["MAX_LENGTH", "NotUnderstoodError", "PhraseError", "TooFarError", "parse_delay", "parse_moment"]
@@ -85,12 +85,7 @@ def parse_moment(
     read = partial(
         read_moment, now=now, timezone=timezone, past=past, has_horizon=has_horizon, may_be_day=may_be_day
     )
-    try:
-        return read(phrase)
-    except NotUnderstoodError as error:
-        if str(error):
-            raise
-        raise NotUnderstoodError(not_understood("date and time", phrase, read)) from error
+    return understood("date and time", phrase, read)
 
 
 def parse_past(text: str, *, now: datetime, timezone: str) -> datetime | date:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, time, timedelta
 
 from schedules.when.cron import values_of
 from schedules.when.durations import TICK
-from schedules.when.event_times import AtEvents, EventTimesError, read_event_times
+from schedules.when.event_times import AtEvents, read_event_times
 from schedules.when.grammar import (
     MAX_LENGTH,
     MONTH,
@@ -37,7 +37,7 @@ from schedules.when.repeated_days import (
     weekday_numbers,
     window_fields,
 )
-from schedules.when.suggestions import not_understood
+from schedules.when.suggestions import understood
 from schedules.when.triggers import (
     CalendarInterval,
     Cron,
@@ -122,13 +122,9 @@ def parse_trigger(text: str, *, now: datetime, timezone: str) -> Trigger:
 
     try:
         load_zone(timezone)
-        return cron_trigger(text, timezone) if _CRON.match(phrase) else read(phrase)
+        return cron_trigger(text, timezone) if _CRON.match(phrase) else understood("schedule", phrase, read)
     except TriggerError as error:
         raise PhraseError(str(error)) from error
-    except NotUnderstoodError as error:
-        if str(error):
-            raise
-        raise NotUnderstoodError(not_understood("schedule", phrase, read)) from error
 
 
 def _read(phrase: str, now: datetime, timezone: str) -> Trigger:
@@ -164,8 +160,8 @@ def _at_events(text: object) -> Trigger | None:
         return None
     try:
         times = read_event_times(text)
-    except EventTimesError as error:
-        raise PhraseError(str(error)) from error
+    except TriggerError as error:
+        raise PhraseError(error.reason) from error
     return AtEvents(times) if times else None
 
 

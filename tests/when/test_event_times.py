@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from schedules.when.event_times import AtEvents, EventTimes, EventTimesError, read_event_times
+from schedules.when.event_times import AtEvents, EventTimes, read_event_times
 from schedules.when.ics import IcsEvent
 from schedules.when.phrase_writer import phrase_of
 from schedules.when.repeats import parse_trigger
@@ -56,7 +56,7 @@ def test_other_schedules_are_left_alone(text):
     ],
 )
 def test_stored_text_that_is_wrong_says_what_to_write(text, words):
-    with pytest.raises(EventTimesError, match=words):
+    with pytest.raises(TriggerError, match=words):
         read_event_times(text)
     with pytest.raises(TriggerError, match=words):
         cron_trigger(text, "UTC")

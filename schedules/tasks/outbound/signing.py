@@ -4,6 +4,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -31,6 +32,20 @@ def signature_header(keys: Sequence[str], timestamp: str, idempotency_key: str, 
     # The first two parts contain no line break, so that nothing can be shifted from one part to another.
     content = f"{timestamp}\n{idempotency_key}\n".encode() + body
     return ", ".join(f"v1={hmac.new(key.encode(), content, hashlib.sha256).hexdigest()}" for key in keys)
+
+
+def headers_of_run(
+    keys: Sequence[str], key: str, execution_id: int, attempt: int, body: bytes
+) -> dict[str, str]:
+    """Return the headers that identify and sign a request of a run, whose idempotency key is `key`."""
+    timestamp = str(int(time.time()))
+    return {
+        "Idempotency-Key": key,
+        "Cronty-Execution": str(execution_id),
+        "Cronty-Attempt": str(attempt),
+        "Cronty-Timestamp": timestamp,
+        "Cronty-Signature": signature_header(keys, timestamp, key, body),
+    }
 
 
 def standard_signature(key: str, message_id: str, timestamp: str, body: bytes) -> str:
