@@ -146,12 +146,10 @@ def crontab_command(
         "timezone": zone,
         "prune": prune,
     }
-    plan = planned(session, "apply_file", request)
+    plan = planned(session, "apply_file", request | {"at_once": True})
     if not session.as_json:
         print_plan(plan)
-    if plan["confirm"]:
-        session.call("apply_file", **request, confirm=plan["confirm"])
-    if not session.as_json:
+    if plan["applied"] and not session.as_json:
         say("Applied.", "green")
 
 

@@ -65,10 +65,11 @@ def apply_command(
         # Probably the program before the pipe failed.
         raise Failure('There is nothing to read: to delete all jobs of a source, write "jobs: {}".')
     request = {"source": name, "files": files, "prune": prune}
-    plan = planned(session, "apply_file", request)
+    at_once = (yes or path == "-") and not check
+    plan = planned(session, "apply_file", request | {"at_once": at_once})
     if not session.as_json:
         print_plan(plan)
-    if carried_out(session, "apply_file", plan, request, "Apply this?", yes=yes or path == "-", check=check):
+    if carried_out(session, "apply_file", plan, request, "Apply this?", yes=yes, check=check):
         say("Applied.", "green")
 
 
@@ -101,7 +102,7 @@ def carried_out(
             print_json(plan)
         if plan["confirm"]:
             click.get_current_context().exit(ExitCode.DIFFERENT)
-        return False
+        return bool(plan["applied"]) and not session.as_json
     if not yes:
         here.confirm(question)
     with waiting("Applying …"), about_file():

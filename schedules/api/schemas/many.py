@@ -66,6 +66,7 @@ class ApplyIn(Input):
     )
     timezone: Zone | None = None
     prune: bool = Field(False, description="Delete jobs that the file once described and no longer does.")
+    at_once: bool = Field(False, description="Apply it without a plan that was shown before.")
     confirm: Text | None = Field(None, description="From the first answer.")
 
     model_config = ConfigDict(

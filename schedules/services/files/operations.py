@@ -1,6 +1,6 @@
 """Operations on files of jobs: plan and apply, export, edit one job as a document, and import checks of healthchecks."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -34,10 +34,13 @@ def apply_file(
     files: Sequence[Mapping[str, str]] = (),
     timezone: str | None = None,
     prune: bool = False,
+    at_once: bool = False,
     confirm: str | None = None,
 ) -> Document:
-    """Make jobs as a text or several files describe them: the first call shows the plan, the same one with its
-    `confirm` executes exactly this plan in one transaction.
+    """Make jobs as a file describes them, or several files.
+
+    The first call changes nothing: it answers with the plan, field by field, and `confirm`. The same request with
+    `confirm` executes exactly this plan in one transaction, within ten minutes; one with `at_once` needs no plan before.
     """
     now = clock.now()
     zone = read_value(read_zone, timezone, "timezone") if timezone else actor.read_profile().zone
@@ -47,7 +50,10 @@ def apply_file(
     # What could be read is checked, too, so that all problems are shown at once.
     _check([*problems, *plan.problems])
     request = {"source": source, "texts": texts, "timezone": zone, "prune": prune}
-    return _confirmed(actor, plan, request, confirm, partial(applying.apply_plan, actor, plan))
+    apply = partial(applying.apply_plan, actor, plan)
+    if at_once and plan.steps:
+        return _applied(plan, apply)
+    return _confirmed(actor, plan, request, confirm, apply)
 
 
 @operation
@@ -106,7 +112,7 @@ def _confirmed(
     plan: Plan,
     request: dict[str, Any],
     confirm: str | None,
-    apply: partial[Result[Plan]],
+    apply: Callable[[], Result[Plan]],
     *,
     more: bool = False,
 ) -> Document:
@@ -120,8 +126,13 @@ def _confirmed(
         return plan_json(plan) | {"applied": False, "confirm": token}
     if stale := bulk.confirmation_problem(actor, confirm, request, revisions):
         raise RefusedError(stale)
+    return _applied(plan, apply)
+
+
+def _applied(plan: Plan, apply: Callable[[], Result[Plan]]) -> Document:
+    document = plan_json(plan)
     expect(apply())
-    return plan_json(plan) | {"applied": True, "confirm": None}
+    return document | {"applied": True, "confirm": None}
 
 
 def _check(problems: Collection[Problem]) -> None:
