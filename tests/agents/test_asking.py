@@ -15,20 +15,13 @@ from schedules.services.runs.agent_stops import stop_agents
 from schedules.services.runs.approvals import ALWAYS, DENY, ONCE, answer_approval, list_waiting
 from tests.agents.asking_program import PUSH, AskingProgram
 from tests.agents.work import work
-from tests.factories import ClusterFactory, JobFactory
+from tests.factories import JobFactory
+
+# Runs read their owner in another thread.
+pytestmark = pytest.mark.django_db(transaction=True)
 
 Status = Execution.Status
 Verdict = AgentRun.Verdict
-
-
-@pytest.fixture(autouse=True)
-def database(transactional_db):
-    """Runs read their owner in another thread."""
-
-
-@pytest.fixture
-def cluster():
-    return ClusterFactory()
 
 
 @pytest.fixture
@@ -36,11 +29,6 @@ def job(owner) -> Job:
     return JobFactory(
         owner=owner, task="prompt", kwargs={"prompt": "Push it.", "runner": "one"}, next_run_at=clock.now()
     )
-
-
-@pytest.fixture
-def person(owner) -> Actor:
-    return Actor(owner, Event.Door.WEB)
 
 
 @pytest.fixture

@@ -13,8 +13,11 @@ from schedules.services.runs.approvals import ALWAYS, DENY, ONCE, REPLY, answer_
 from tests.agents.asked_questions import QuestioningProgram
 from tests.agents.streams import SESSION
 from tests.agents.work import work
-from tests.factories import ClusterFactory, JobFactory
+from tests.factories import JobFactory
 from tests.sink import Answer, Sink
+
+# Runs read their owner in another thread.
+pytestmark = pytest.mark.django_db(transaction=True)
 
 Status = Execution.Status
 Verdict = AgentRun.Verdict
@@ -22,25 +25,10 @@ SAID = "Two drafts wait.\nNEEDS YOU: which one shall I send? [first | second]"
 
 
 @pytest.fixture(autouse=True)
-def database(transactional_db):
-    """Runs read their owner in another thread."""
-
-
-@pytest.fixture
-def cluster():
-    return ClusterFactory()
-
-
-@pytest.fixture(autouse=True)
 def job(owner) -> Job:
     return JobFactory(
         owner=owner, task="prompt", kwargs={"prompt": "Send it.", "runner": "one"}, next_run_at=clock.now()
     )
-
-
-@pytest.fixture
-def person(owner) -> Actor:
-    return Actor(owner, Event.Door.WEB)
 
 
 @pytest.fixture

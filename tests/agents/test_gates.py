@@ -18,27 +18,15 @@ from schedules.tasks import registry
 from schedules.web.messages import message_of
 from tests.agents.work import work
 from tests.clusters import PROJECT
-from tests.factories import ClusterFactory, JobFactory
+from tests.factories import JobFactory
 from tests.sink import Answer, Sink
+
+# Runs read their owner in another thread.
+pytestmark = pytest.mark.django_db(transaction=True)
 
 Status = Execution.Status
 RUNNER = '[one]\ndescription = "x"\nkind = "command"\nprogram = "{program}"\nallow = ["everyone", "agents"]\npreamble = false\n'
 COMMAND = '[new_mail]\ndescription = "x"\nprogram = "{program}"\narguments = ["{{folder}}"]\nallow = [{allow}]\n[new_mail.parameters.folder]\n'
-
-
-@pytest.fixture(autouse=True)
-def database(transactional_db):
-    """Runs read their owner in another thread."""
-
-
-@pytest.fixture
-def cluster():
-    return ClusterFactory()
-
-
-@pytest.fixture
-def person(owner) -> Actor:
-    return Actor(owner, Event.Door.WEB)
 
 
 @pytest.fixture

@@ -22,6 +22,9 @@ from tests.factories import ClusterFactory, JobFactory
 from tests.programs.models import FINAL_TEXT, Request, ScriptedModel, Step, scripted_model
 from tests.programs.programs import BIN, PROGRAMS
 
+# Runs read their owner in another thread.
+pytestmark = pytest.mark.django_db(transaction=True)
+
 __all__ = ["execution"]
 
 Verdict = AgentRun.Verdict
@@ -46,11 +49,6 @@ class EndlessModel(ScriptedModel):
             raise ConnectionResetError
         step = self.steps[0]
         return (step.tool, step.arguments) if request.tools else None
-
-
-@pytest.fixture(autouse=True)
-def database(transactional_db):
-    """Runs read their owner in another thread."""
 
 
 @pytest.fixture(params=["claude", "codex"])

@@ -38,12 +38,10 @@ from tests.sink import Answer, Sink
 from tests.tasks.builtin.conftest import RUN
 from tests.waiting import PATIENCE, wait_for
 
+# Runs read their owner in another thread.
+pytestmark = pytest.mark.django_db(transaction=True)
+
 Verdict = AgentRun.Verdict
-
-
-@pytest.fixture(autouse=True)
-def database(transactional_db):
-    """Runs read their owner in another thread."""
 
 
 @pytest.fixture

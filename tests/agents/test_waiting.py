@@ -14,7 +14,10 @@ from schedules.services.runs.approvals import DENY, ONCE, answer_approval, list_
 from tests.agents import asking_program
 from tests.agents.asking_program import PUSH, AskingProgram
 from tests.agents.work import Working
-from tests.factories import ClusterFactory, JobFactory
+from tests.factories import JobFactory
+
+# Runs read their owner in another thread.
+pytestmark = pytest.mark.django_db(transaction=True)
 
 Status = Execution.Status
 Verdict = AgentRun.Verdict
@@ -22,23 +25,8 @@ OTHER = {"id": "toolu_2", "name": "Bash", "input": {"command": "git tag v1"}}
 
 
 @pytest.fixture(autouse=True)
-def database(transactional_db):
-    """Runs read their owner in another thread."""
-
-
-@pytest.fixture(autouse=True)
 def quick_looks(monkeypatch):
     monkeypatch.setattr(waiting, "POLL_SECONDS", 0.02)
-
-
-@pytest.fixture
-def cluster():
-    return ClusterFactory()
-
-
-@pytest.fixture
-def person(owner) -> Actor:
-    return Actor(owner, Event.Door.WEB)
 
 
 @pytest.fixture

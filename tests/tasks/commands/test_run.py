@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 
 from schedules.secrets.masking import MASK
 from schedules.tasks import registry
-from schedules.tasks.interface import Final, OutputText, RetryLater, Run
+from schedules.tasks.interface import Final, FindSecrets, OutputText, RetryLater, Run
 from schedules.tasks.processes import running as running_module
 from tests.factories import UserFactory
 from tests.tasks.conftest import timeouts
@@ -41,6 +41,15 @@ def run(operator: User) -> Run:
         execution_id=42,
         job_id="job_17",
     )
+
+
+def giving(secret: str) -> FindSecrets:
+    """Return a store in which every secret has this value."""
+
+    async def find(names: Collection[str], **where: object) -> dict[str, str]:
+        return dict.fromkeys(names, secret)
+
+    return find
 
 
 def perform(run: Run, **kwargs: object) -> dict:
@@ -107,10 +116,7 @@ def test_standard_input_is_filled_in_and_missing_without_its_parameter(use_comma
 def test_fixed_input_with_a_secret_reaches_the_program_and_is_masked(use_commands, run):
     use_commands(file_of("print(input())", more="input = 'token ${secret:TOKEN}'"))
 
-    async def secrets(names: Collection[str], **options: object) -> dict[str, str]:
-        return dict.fromkeys(names, "s3cret-value")
-
-    result = perform(replace(run, secrets=secrets))
+    result = perform(replace(run, secrets=giving("s3cret-value")))
 
     assert result["output"].strip() == f"token {MASK}"
 
@@ -294,21 +300,15 @@ print(secret in read("/proc/%d/environ" % guard), oct(stat.S_IMODE(os.stat("/pro
 def test_secret_in_the_environment_is_for_no_other_user_to_read(use_commands, run):
     use_commands(file_of(READ_OTHERS, more='[try.environment]\nKEY = "${secret:SHARED}"'))
 
-    async def find(names: Collection[str], **where: object) -> dict[str, str]:
-        return dict.fromkeys(names, "value-4711-of-a-secret")
-
     # In no command line, which everybody can read, and not with the guard; the environment is its owner's.
-    assert perform(replace(run, secrets=find))["output"] == "[]\nFalse 0o400\n"
+    assert perform(replace(run, secrets=giving("value-4711-of-a-secret")))["output"] == "[]\nFalse 0o400\n"
 
 
 def test_secret_cannot_become_an_option(use_commands, run):
     use_commands(file_of(SHOW, "{text}", parameters="text = {}"))
 
-    async def find(names: Collection[str], **where: object) -> dict[str, str]:
-        return dict.fromkeys(names, "--exec")
-
     with pytest.raises(Final, match="text: must not begin with -") as caught:
-        perform(replace(run, secrets=find), text="${secret:MINE}")
+        perform(replace(run, secrets=giving("--exec")), text="${secret:MINE}")
     assert "exec" not in str(caught.value)
 
 
@@ -327,11 +327,8 @@ def test_rules_of_a_parameter_hold_for_a_secret_in_it(use_commands, run, tmp_pat
         file_of(f"open('{started}', 'w')", "--", "{text}", parameters=f"[try.parameters.text]\n{rule}")
     )
 
-    async def find(names: Collection[str], **where: object) -> dict[str, str]:
-        return dict.fromkeys(names, value)
-
     with pytest.raises(Final, match=f"^Invalid arguments: {words}") as caught:
-        perform(replace(run, secrets=find), text="${secret:MINE}")
+        perform(replace(run, secrets=giving(value)), text="${secret:MINE}")
     assert value not in str(caught.value)
     assert value not in "".join(traceback.format_exception(caught.value))
     assert not started.exists()
@@ -346,10 +343,7 @@ def test_secret_that_keeps_to_the_rules_of_its_parameter_is_used(use_commands, r
         )
     )
 
-    async def find(names: Collection[str], **where: object) -> dict[str, str]:
-        return dict.fromkeys(names, "reports/2026")
-
-    assert perform(replace(run, secrets=find), text="${secret:MINE}")["output"] == "12\n"
+    assert perform(replace(run, secrets=giving("reports/2026")), text="${secret:MINE}")["output"] == "12\n"
 
 
 def test_output_is_saved_while_the_program_runs_and_at_its_end(use_commands, run, tmp_path):
