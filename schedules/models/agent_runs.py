@@ -1,9 +1,10 @@
-"""Agent runs: what agents did in runs of prompts, with verdict and usage, one row per attempt."""
+"""What agents did in runs of prompts, one row for each attempt; stops of agents; and gates of prompts."""
 
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from schedules import limits
 from schedules.models.executions import Execution
 from schedules.models.jobs import Job
 
@@ -91,3 +92,40 @@ class AgentRun(models.Model):
     @property
     def tokens(self) -> int:
         return self.tokens_in + self.tokens_out
+
+
+class AgentStop(models.Model):
+    """A stop of the agents of one person, or of everybody, until a person ends it."""
+
+    EVERYBODY = ""
+
+    # The key of the user; empty for everybody.
+    scope = models.CharField(max_length=64, primary_key=True)
+    at = models.DateTimeField()
+    by = models.CharField(max_length=limits.ACTOR_LENGTH)
+
+    class Meta:
+        ordering = ["scope"]
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    @property
+    def sentence(self) -> str:
+        """Who stopped whose agents, as a sentence."""
+        whose = "the agents of everybody" if self.scope == self.EVERYBODY else "all agents"
+        return f"{self.by} stopped {whose}."
+
+
+class PromptGate(models.Model):
+    """The answer of a job's gate for which an agent was last woken, as a digest."""
+
+    job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="+")
+    digest = models.CharField(max_length=64)
+    changed_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["pk"]
+
+    def __str__(self) -> str:
+        return f"Gate of job {self.job_id}"

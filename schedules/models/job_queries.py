@@ -1,4 +1,4 @@
-"""Queries of jobs: in the trash, due, late, running, and the lists by state, each in the order of an index."""
+"""The states of jobs, and queries: in the trash, due, late, running, and the lists by state, each in the order of an index."""
 
 import functools
 from datetime import datetime, timedelta
@@ -8,13 +8,32 @@ from django.apps import apps
 from django.db import connection, models
 from django.db.models import Q
 
-from schedules.models.job_states import ACTIVE, JobStatus
-
 Row = TypeVar("Row", bound=models.Model)
 
 LATE_AFTER = timedelta(minutes=2)
 # The public ids of failure notices start with this; unlike a name, no caller can choose it.
 NOTICE_PREFIX = "notice"
+
+
+class JobStatus(models.TextChoices):
+    """The stored status; `state_of` returns the state to show."""
+
+    PENDING = "pending"
+    """Armed for `next_run_at`. A repeating job is pending between and during runs."""
+    RUNNING = "running"
+    """Its last run is under way; the engine then marks the job as completed or failed."""
+    PAUSED = "paused"
+    """Stopped by a user, an agent or repeated failures, until it is resumed or `paused_until` passes."""
+    COMPLETED = "completed"
+    """No slot is left: a one-time job has run, or `max_runs` or `ends_at` was reached."""
+    FAILED = "failed"
+    """A one-time job whose last attempt failed."""
+    CANCELLED = "cancelled"
+    """Ended by a user or an agent; it never fires again."""
+
+
+# A job in one of these may still run.
+ACTIVE = (JobStatus.PENDING, JobStatus.RUNNING, JobStatus.PAUSED)
 
 
 def is_public_id(text: str) -> bool:

@@ -14,8 +14,7 @@ from django.db.models import F
 from schedules import limits
 from schedules.models.calendars import ClosedPolicy, closed_by, with_calendars
 from schedules.models.job_problems import problems_of
-from schedules.models.job_queries import JobQueries
-from schedules.models.job_states import ACTIVE, JobStatus
+from schedules.models.job_queries import ACTIVE, JobQueries, JobStatus
 from schedules.models.job_table import CONSTRAINTS, INDEXES
 from schedules.models.triggers import TRIGGER_COLUMNS, CalendarUnit, TriggerType, trigger_of
 from schedules.tasks import registry

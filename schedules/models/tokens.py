@@ -1,4 +1,4 @@
-"""Access tokens of agents and programs."""
+"""Access tokens of agents and programs, and the stored answers that a repeated request gets again."""
 
 from datetime import datetime
 from typing import Self
@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from schedules import limits
 from schedules.models.people import is_active
 
 
@@ -74,3 +75,27 @@ class Token(models.Model):
         """Return whether the token is neither revoked nor expired, and its owner is active."""
         is_unexpired = self.expires_at is None or self.expires_at > now
         return self.revoked_at is None and is_unexpired and getattr(self.owner, "is_active", True)
+
+
+class IdempotencyKey(models.Model):
+    """A key that a caller has chosen, the digest of the request, and its answer; kept for a day."""
+
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        related_name="cronty_idempotency_keys",
+        db_index=False,
+    )
+    key = models.CharField(max_length=limits.NAME_LENGTH)
+    digest = models.CharField(max_length=64)
+    answer = models.JSONField(default=dict)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="idempotency_key_is_unique_per_owner", fields=["owner", "key"])
+        ]
+        indexes = [models.Index(name="idempotency_owner", fields=["owner", "created_at"])]
+
+    def __str__(self) -> str:
+        return self.key
