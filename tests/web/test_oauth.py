@@ -286,9 +286,8 @@ def test_only_checksums_are_stored(server):
     assert tokens["refresh_token"] not in stored
 
 
-@pytest.mark.parametrize(
-    ("more", "status"),
-    [
+def test_bad_registration_is_refused(server, registered):
+    for more, status in [
         ({"redirect_uris": ["http://evil.example/back"]}, 400),
         ({"redirect_uris": ["javascript:alert(1)"]}, 400),
         ({"redirect_uris": []}, 400),
@@ -305,23 +304,9 @@ def test_only_checksums_are_stored(server):
         ({"client_name": None}, 400),
         ({"client_name": "\ud800"}, 400),
         ({"client_name": "a\x00b"}, 400),
-    ],
-    ids=[
-        *(
-            "plain http",
-            "script",
-            "none",
-            "no address",
-            "two addresses",
-            "two addresses with a control character",
-        ),
-        *("end of a directive", "not ASCII", "user name", "no person", "implicit", "password"),
-        *("long", "no name", "surrogate", "NUL"),
-    ],
-)
-def test_bad_registration_is_refused(server, registered, more, status):
-    assert server.register(**more).status_code == status
-    assert registered(json.dumps(METADATA | more)).status_code == status
+    ]:
+        assert server.register(**more).status_code == status, more
+        assert registered(json.dumps(METADATA | more)).status_code == status, more
 
 
 def test_registration_with_deep_json_is_refused(server, registered):
