@@ -103,6 +103,7 @@ GOOD = {
     "cancel_job": {"job_id": "job_2"},
     "restore_job": {"job_id": "job_3"},
     "delete_schedule": {"schedule_id": "scd_1"},
+    "schedule_cancel": {"id": NUMBER + 1},
 }
 
 
@@ -169,7 +170,10 @@ def reset_rows(owner: User, home: str) -> None:
         JobFactory(owner=owner, public_id=public_id)
     JobFactory(owner=owner, public_id="job_3", status="cancelled", next_run_at=None)
     JobFactory(owner=owner, public_id="scd_1", task="notify", kwargs={"message": "x", "topic": "topic"})
-    prompt = JobFactory(owner=owner, pk=NUMBER, once=True, task="prompt", kwargs={"prompt": "x"})
+    prompt, _ = (
+        JobFactory(owner=owner, pk=key, once=True, task="prompt", kwargs={"prompt": "x"})
+        for key in (NUMBER, NUMBER + 1)
+    )
     ExecutionFactory(pk=NUMBER, job=prompt, status="waiting")
 
 
