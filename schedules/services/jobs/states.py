@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from django.db import transaction
@@ -33,24 +34,19 @@ CAME_DUE = ("It came due while the job ", "Its run was withdrawn ")
 _DELETED = "The job was deleted before"
 
 
-def pause(actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None) -> Result[Job]:
+def pause(
+    actor: Actor,
+    job_id: str,
+    *,
+    reason: str = "",
+    until: datetime | None = None,
+    must_be_active: bool = False,
+) -> Result[Job]:
     """Pause a pending job until `until`, or until it is resumed; if it is paused, change the end of its pause.
 
-    Without a new reason, a pause keeps its old one.
+    Without a new reason, a pause keeps its old one. A page that shows a job as active must not change the end of its
+    pause: it passes `must_be_active`.
     """
-    return _pause(actor, job_id, reason, until, must_be_active=False)
-
-
-def pause_active(
-    actor: Actor, job_id: str, *, reason: str = "", until: datetime | None = None
-) -> Result[Job]:
-    """Pause a job that is not paused yet: a page that shows it as active must not change the end of its pause."""
-    return _pause(actor, job_id, reason, until, must_be_active=True)
-
-
-def _pause(
-    actor: Actor, job_id: str, reason: str, until: datetime | None, *, must_be_active: bool
-) -> Result[Job]:
     now = clock.now()
     if refusal := pause_problem(reason, until, now):
         return refusal
@@ -79,6 +75,9 @@ def _pause(
                 return wrong_state(job)
         record(actor, "pause", now, job=job, before=before, after=pause_of(job))
     return Ok(job)
+
+
+pause_active = partial(pause, must_be_active=True)
 
 
 def pause_problem(reason: str, until: datetime | None, now: datetime) -> Err | None:
