@@ -8,9 +8,9 @@ from django.conf import settings
 from django.urls import reverse
 from ninja import NinjaAPI
 
+from schedules.api.common import FieldProblem, ProblemOut
 from schedules.api.preconditions import MAX_TAG_LENGTH
 from schedules.api.problems import PROBLEM_JSON
-from schedules.api.schemas.common import FieldProblem, ProblemOut
 
 _REF = "#/components/schemas/{model}"
 _REFUSALS = {

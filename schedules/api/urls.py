@@ -19,24 +19,24 @@ from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
 from schedules import __version__
-from schedules.api.bodies import BodyParser, too_large
-from schedules.api.openapi import document
-from schedules.api.problems import ProblemError, problem_of
-from schedules.api.routes import (
+from schedules.api import (
     access,
     agents,
-    bulk,
     calendars,
     channels,
     events,
     heartbeats,
     incidents,
     jobs,
+    many,
     preferences,
     prompts,
     runs,
     schedule,
 )
+from schedules.api.bodies import BodyParser, too_large
+from schedules.api.openapi import document
+from schedules.api.problems import ProblemError, problem_of
 from schedules.result import Code, Err, RefusedError, sentence
 from schedules.spec.job import reason_of
 
@@ -54,7 +54,7 @@ api = NinjaAPI(
 api.add_router("/jobs", jobs.router)
 api.add_router("/runs", runs.router)
 api.add_router("", schedule.router)
-api.add_router("", bulk.router)
+api.add_router("", many.router)
 api.add_router("/prompts", prompts.router)
 api.add_router("", agents.router)
 api.add_router("/events", events.router)

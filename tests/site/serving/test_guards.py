@@ -12,7 +12,7 @@ from django.conf import LazySettings
 from cronty_site import urls  # noqa: F401  (as they are without OAuth)
 from cronty_site.serving import guards
 from cronty_site.serving.guards import Guards
-from schedules.api.schemas.common import ProblemOut
+from schedules.api.common import ProblemOut
 from schedules.services.long_answers import LEAVE_PLACE
 from tests.waiting import PATIENCE
 

@@ -1,10 +1,14 @@
-"""Schemas of prompts that agents claim and complete."""
+"""Prompts for agents that run on their own: claim what is due, and complete it."""
 
 from typing import Annotated, Any
 
+from ninja import Router
 from pydantic import Field
 
-from schedules.api.schemas.common import Input, Moment, Output
+from schedules.api.common import Input, Moment, Output
+from schedules.api.endpoints import route
+from schedules.api.runs import RunOut
+from schedules.services.runs import inbox
 
 
 class ClaimIn(Input):
@@ -35,3 +39,8 @@ class ClaimOut(Output):
     """The prompts that are yours until their leases end."""
 
     prompts: list[PromptOut]
+
+
+router = Router(tags=["prompts"])
+route(router, "POST /claim", inbox.claim_prompts, ClaimOut, body=ClaimIn, is_optional=True)
+route(router, "POST /{int:run}/complete", inbox.complete_prompt, RunOut, body=CompleteIn)

@@ -2,9 +2,12 @@
 
 from typing import Annotated, Literal
 
+from ninja import Router
 from pydantic import ConfigDict, Field
 
-from schedules.api.schemas.common import Day, Input, Moment, Output, Phrase, Text
+from schedules.api.common import Day, Input, Moment, Output, Phrase, Text
+from schedules.api.endpoints import route
+from schedules.services.people import operations
 
 CalendarKind = Literal["holidays", "dates", "hours", "ics"]
 
@@ -68,3 +71,18 @@ class CalendarsOut(Output):
     """The calendars of the owner."""
 
     calendars: list[CalendarOut]
+
+
+router = Router(tags=["calendars"])
+
+route(router, "GET ", operations.list_calendars, CalendarsOut)
+route(router, "PUT /{calendar}", operations.set_calendar, CalendarOut, body=CalendarIn)
+route(
+    router,
+    "POST /{calendar}/preview",
+    operations.preview_calendar,
+    CalendarOut,
+    body=CalendarIn,
+    writes=False,
+)
+route(router, "DELETE /{calendar}", operations.delete_calendar, None)

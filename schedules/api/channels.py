@@ -2,9 +2,12 @@
 
 from typing import Annotated, Any
 
+from ninja import Router
 from pydantic import ConfigDict, Field
 
-from schedules.api.schemas.common import Input, Moment, Output, Phrase
+from schedules.api.common import Input, Moment, Output, Phrase
+from schedules.api.endpoints import route
+from schedules.services.people import operations
 
 
 class ChannelIn(Input):
@@ -95,3 +98,24 @@ class DeliveriesOut(Output):
     """The last deliveries, newest first."""
 
     deliveries: list[DeliveryOut]
+
+
+router = Router(tags=["channels"])
+
+route(router, "GET ", operations.list_channels, ChannelsOut)
+route(router, "PUT /{channel}", operations.set_channel, SavedChannelOut, body=ChannelIn)
+route(router, "POST /{channel}/test", operations.test_channel, TestedOut, repeatable=False)
+route(router, "POST /{channel}/confirm", operations.confirm_channel, None, body=CodeIn)
+route(router, "POST /{channel}/rename", operations.rename_channel, None, body=NewName)
+route(router, "DELETE /{channel}", operations.delete_channel, None)
+route(router, "POST /{channel}/on", operations.switch_channel_on, ChannelOut)
+route(router, "POST /{channel}/off", operations.switch_channel_off, ChannelOut)
+route(router, "POST /{channel}/secret", operations.rotate_channel_secret, SavedChannelOut, repeatable=False)
+route(router, "GET /{channel}/deliveries", operations.list_channel_deliveries, DeliveriesOut)
+route(
+    router,
+    "POST /{channel}/deliveries/{int:delivery}/send",
+    operations.send_event_again,
+    DeliveryOut,
+    status=202,
+)

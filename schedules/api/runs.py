@@ -2,9 +2,12 @@
 
 from typing import Any, Literal
 
+from ninja import Router
 from pydantic import Field
 
-from schedules.api.schemas.common import Filter, Moment, Outcome, Output, Paged
+from schedules.api.common import Filter, Moment, Outcome, Output, Paged
+from schedules.api.endpoints import route
+from schedules.services import listing
 
 RunStatus = Literal[
     "queued",
@@ -125,3 +128,9 @@ class WhyOut(Output):
     explanation: str
     detail: str | None
     run: RunOut | None
+
+
+router = Router(tags=["runs"])
+route(router, "GET ", listing.list_runs, RunsOut, query=RunFilters)
+route(router, "GET /{int:run}", listing.show_run, ShownRunOut)
+route(router, "GET /{int:run}/output", listing.show_output, OutputOut, query=OutputFilter)

@@ -2,9 +2,14 @@
 
 from typing import Any
 
+from ninja import Router
 from pydantic import Field
 
-from schedules.api.schemas.common import SCHEDULE, Filter, Moment, Output
+from schedules.api.access import own_token
+from schedules.api.common import SCHEDULE, Filter, Moment, Output
+from schedules.api.endpoints import route
+from schedules.services.jobs import operations
+from schedules.services.people import operations as people
 from schedules.spec.job import ScheduleSpec
 
 
@@ -82,3 +87,12 @@ class MeOut(Output):
     alert_channel: str
     version: str
     is_worker_running: bool
+
+
+router = Router(tags=["schedule"])
+
+
+route(router, "GET /me", people.show_me, MeOut, given=own_token)
+route(router, "GET /tasks", operations.list_tasks, TasksOut)
+route(router, "POST /preview", operations.preview_schedule, PreviewOut, body=PreviewIn, writes=False)
+route(router, "GET /upcoming", operations.list_upcoming, UpcomingOut, query=UpcomingFilter)

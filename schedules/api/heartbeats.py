@@ -1,12 +1,17 @@
 """Schemas of heartbeats, jobs that run elsewhere, and of their pings."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
+from django.http import HttpRequest
+from ninja import Router
 from pydantic import ConfigDict, Field
 
 from schedules import limits
-from schedules.api.schemas.common import Input, Moment, Output
+from schedules.api.common import Input, Moment, Output, Paged
+from schedules.api.endpoints import route
+from schedules.services import listing, pings
+from schedules.services.people.hourly_limits import network_of
 
 
 class HeartbeatOut(Output):
@@ -71,3 +76,21 @@ class PingedOut(Output):
     """The ping is stored."""
 
     stored: bool
+
+
+def _sender(request: HttpRequest) -> dict[str, Any]:
+    return {"sender": network_of(request.META.get("REMOTE_ADDR", "")) or ""}
+
+
+router = Router(tags=["heartbeats"])
+route(router, "GET ", listing.list_heartbeats, HeartbeatsOut, query=Paged)
+route(router, "GET /{job}", listing.show_heartbeat, WholeHeartbeatOut)
+route(
+    router,
+    "POST /{job}/ping",
+    pings.ping_heartbeat,
+    PingedOut,
+    body=PingIn,
+    repeatable=False,
+    given=_sender,
+)

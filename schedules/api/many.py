@@ -2,10 +2,14 @@
 
 from typing import Literal
 
+from ninja import Router
 from pydantic import ConfigDict, Field
 
-from schedules.api.schemas.common import Filter, Input, Moment, Outcome, Output, Phrase, Text, Zone
-from schedules.api.schemas.jobs import JobOut, Status
+from schedules.api.common import Filter, Input, Moment, Outcome, Output, Phrase, Text, Zone
+from schedules.api.endpoints import route
+from schedules.api.jobs import JobOut, Status, WholeJobOut
+from schedules.services.files import operations as files
+from schedules.services.jobs import many, pause_all
 
 
 class BulkIn(Input):
@@ -257,3 +261,17 @@ class DocumentIn(Input):
     revision: int | None = Field(
         None, description="That of the document, to refuse a job that changed since."
     )
+
+
+router = Router(tags=["many jobs"])
+
+
+route(router, "POST /bulk", many.change_jobs, BulkOut, body=BulkIn)
+route(router, "POST /undo", many.undo_change, UndoOut, body=UndoIn, is_optional=True)
+route(router, "POST /pause", pause_all.pause_all, ChangedTogetherOut, body=PauseAllIn, is_optional=True)
+route(router, "POST /resume", pause_all.resume_all, ChangedTogetherOut)
+route(router, "POST /apply", files.apply_file, ApplyOut, body=ApplyIn)
+route(router, "POST /import/healthchecks", files.import_checks, ChecksOut, body=ChecksIn)
+route(router, "GET /export", files.export_jobs, ExportOut, query=ExportFilter)
+route(router, "GET /jobs/{job}/document", files.show_document, DocumentOut)
+route(router, "PUT /jobs/{job}/document", files.change_by_document, WholeJobOut, body=DocumentIn)

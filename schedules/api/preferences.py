@@ -2,9 +2,12 @@
 
 from typing import Annotated, Any, Literal
 
+from ninja import Router
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from schedules.api.schemas.common import Input, Output
+from schedules.api.common import Input, Output
+from schedules.api.endpoints import route
+from schedules.services.people import operations
 from schedules.spec.readers import Span
 
 
@@ -53,3 +56,9 @@ class PreferencesOut(Output):
     alert_every: int = Field(description="Seconds; 0: never.")
     clock_hours: int
     week_start: int
+
+
+router = Router(tags=["preferences"])
+
+route(router, "GET ", operations.show_preferences, PreferencesOut)
+route(router, "PATCH ", operations.change_preferences, PreferencesOut, body=PreferencesIn)

@@ -2,11 +2,15 @@
 
 from typing import Any, Literal
 
+from ninja import Router
 from pydantic import Field
 
-from schedules.api.schemas.common import Input, Moment, Output
-from schedules.api.schemas.jobs import JobOut
+from schedules.api.common import Input, Moment, Output
+from schedules.api.endpoints import route
+from schedules.api.jobs import JobOut
+from schedules.api.runs import RunOut
 from schedules.models.approvals import LONGEST_REPLY
+from schedules.services.runs import agents
 
 
 class AgentStopIn(Input):
@@ -142,3 +146,29 @@ class ProposalsOut(Output):
     """The jobs that wait, the oldest first."""
 
     proposals: list[ProposalOut]
+
+
+router = Router(tags=["agents"])
+
+route(router, "GET /agents", agents.show_agents, AgentsOut)
+route(router, "POST /agents/stop", agents.stop_all_agents, StoppedOut, body=AgentStopIn, is_optional=True)
+route(router, "POST /agents/start", agents.start_agents, AgentsOut, body=AgentStopIn, is_optional=True)
+route(
+    router,
+    "POST /agents/runners/{runner}/check",
+    agents.begin_check,
+    RunOut,
+    status=202,
+    location="runs/{run}",
+)
+route(router, "GET /agents/checks/{int:run}", agents.show_check, CheckOut)
+route(router, "GET /agents/approvals", agents.list_approvals, ApprovalsOut)
+route(router, "GET /agents/approvals/{int:approval}", agents.show_approval, ApprovalOut)
+route(
+    router,
+    "POST /agents/approvals/{int:approval}",
+    agents.answer_approval,
+    ApprovalOut,
+    body=ApprovalAnswerIn,
+)
+route(router, "GET /proposals", agents.list_proposals, ProposalsOut)

@@ -1,10 +1,14 @@
 """Schemas of secrets and tokens."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+from django.http import HttpRequest
+from ninja import Router
 from pydantic import Field
 
-from schedules.api.schemas.common import Input, Moment, Output, Phrase
+from schedules.api.common import Input, Moment, Output, Phrase
+from schedules.api.endpoints import route
+from schedules.services.people import operations
 
 Scope = Literal["read", "write"]
 
@@ -86,3 +90,29 @@ class NewTokenOut(TokenOut):
     """A new token with its text, which is shown only now."""
 
     text: str
+
+
+router = Router(tags=["access"])
+
+
+def own_token(request: HttpRequest) -> dict[str, Any]:
+    """Return the token of a request, for operations that depend on it."""
+    return {"own": request.auth.token}  # type: ignore[attr-defined]
+
+
+route(router, "GET /secrets", operations.list_secrets, SecretsOut)
+route(router, "PUT /secrets/{secret}", operations.set_secret, SecretOut, body=SecretIn)
+route(router, "PATCH /secrets/{secret}", operations.move_secret_expiry, SecretOut, body=SecretChange)
+route(router, "DELETE /secrets/{secret}", operations.delete_secret, None)
+route(router, "GET /tokens", operations.list_tokens, TokensOut)
+route(
+    router,
+    "POST /tokens",
+    operations.create_token,
+    NewTokenOut,
+    body=NewToken,
+    status=201,
+    repeatable=False,
+    given=own_token,
+)
+route(router, "DELETE /tokens/{int:token}", operations.revoke_token, None, given=own_token)

@@ -2,9 +2,12 @@
 
 from typing import Literal
 
+from ninja import Router
 from pydantic import ConfigDict, Field
 
-from schedules.api.schemas.common import Input, Moment, Output, Paged, Phrase
+from schedules.api.common import Input, Moment, Output, Paged, Phrase
+from schedules.api.endpoints import route
+from schedules.services.people import operations
 
 
 class IncidentFilters(Paged):
@@ -60,3 +63,17 @@ class IncidentsOut(Output):
 
     incidents: list[IncidentOut]
     next_cursor: str | None
+
+
+router = Router(tags=["alerts"])
+
+route(router, "GET ", operations.list_incidents, IncidentsOut, query=IncidentFilters)
+route(router, "GET /{int:incident}", operations.show_incident, IncidentOut)
+route(
+    router,
+    "POST /{int:incident}/snooze",
+    operations.snooze_incident,
+    IncidentOut,
+    body=SnoozeIn,
+    is_optional=True,
+)

@@ -1,1 +1,0 @@
-"""Schemas of requests and answers, from which the OpenAPI document is made."""
