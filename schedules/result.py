@@ -116,11 +116,11 @@ class Code(Enum):
     CHANGE_ALREADY_UNDONE = Kind.CONFLICT, "This change was already undone."
     LAST_CALL_NOT_UNDOABLE = (
         Kind.WRONG_STATE,
-        "Your last call cannot be undone: {0.state} ({0.subject}). Undo an earlier one by the number of its change.",
+        "Your last call cannot be undone: {0.state} ({0.subject}). Undo an earlier one by the number of its change, which the list of changes shows.",
     )
     STARTED_RUN_NOT_UNDOABLE = (
         Kind.WRONG_STATE,
-        "Your last call started a run of {0.subject}, and a run cannot be undone. Undo an earlier one by the number of its change.",
+        "Your last call started a run of {0.subject}, and a run cannot be undone. Undo an earlier one by the number of its change, which the list of changes shows.",
     )
     JOB_CHANGED_AGAIN = Kind.CONFLICT, "Changed again since then: {0.subject}"
     CHANGED_SECRET_NOT_KEPT = (
@@ -224,8 +224,14 @@ class Code(Enum):
     TOKEN_OF_APP = Kind.WRONG_STATE, "A connected app renews its tokens itself: disconnect it instead."
     USER_IS_SUPERIOR = Kind.FORBIDDEN, "You can't do this for a user with more rights than you."
     SECRET_NOT_FOUND = Kind.NOT_FOUND, "Secret not found: {0.subject}"
-    TOKENS_HIDDEN_FROM_AGENTS = Kind.FORBIDDEN, "Agents cannot create tokens, or revoke those of others."
-    SECRETS_HIDDEN_FROM_AGENTS = Kind.FORBIDDEN, "Agents cannot see or change secrets."
+    TOKENS_HIDDEN_FROM_AGENTS = (
+        Kind.FORBIDDEN,
+        "Agents cannot create tokens, or revoke those of others: use a token of the type Program.",
+    )
+    SECRETS_HIDDEN_FROM_AGENTS = (
+        Kind.FORBIDDEN,
+        "Agents cannot see or change secrets: use a token of the type Program.",
+    )
     SECRETS_OF_INSTALLATION = Kind.FORBIDDEN, "Only superusers manage the secrets of the installation."
     CALENDAR_NOT_FOUND = Kind.NOT_FOUND, "Calendar not found: {0.subject}"
     CALENDAR_IN_USE = (
@@ -243,8 +249,14 @@ class Code(Enum):
         Kind.INVALID,
         "This is not the code for {0.subject}. Copy it from the newest message.",
     )
-    ALERTS_BY_PEOPLE = Kind.FORBIDDEN, "Only a person can snooze an alert."
-    CHANNELS_BY_PEOPLE = Kind.FORBIDDEN, "Agents cannot see or change channels; jobs refer to them by name."
+    ALERTS_BY_PEOPLE = (
+        Kind.FORBIDDEN,
+        "Agents cannot snooze alerts: use a token of the type Program.",
+    )
+    CHANNELS_BY_PEOPLE = (
+        Kind.FORBIDDEN,
+        "Agents cannot see or change channels: use a token of the type Program, or refer to them by name.",
+    )
     TOO_MANY_CHANNELS = Kind.QUOTA, "There are {0.limit} channels already: delete one first."
     CHANNEL_OFF = Kind.WRONG_STATE, "{0.subject} is switched off: switch it on first."
     DELIVERY_NOT_FOUND = Kind.NOT_FOUND, "Delivery not found: {0.subject}"

@@ -15,8 +15,7 @@ from pydantic import BaseModel
 
 from schedules.api.auth import READS, WRITES, actor_of
 from schedules.api.bodies import BodyParser
-from schedules.api.preconditions import required_revision, revision_in, tag_of
-from schedules.api.problems import ProblemError, invalid_value
+from schedules.api.problems import ProblemError, invalid_value, required_revision, revision_in, tag_of
 from schedules.result import Result, expect
 from schedules.services.idempotency import FIELD, answer_once
 from schedules.spec.job import JobSpec, ScheduleSpec

@@ -173,14 +173,14 @@ class WholeJobOut(create_model("_Settings", __base__=JobOut, **_settings)):  # t
     ping_url: str | None = Field(description="Where a heartbeat's pings go; null for other tasks.")
 
 
-class LinkedJobOut(Output):
-    """A neighbour of a job."""
+class NamedJob(Output):
+    """A job by its name."""
 
     id: str
     name: str
 
 
-class FollowerOut(LinkedJobOut):
+class FollowerOut(NamedJob):
     """A job that runs after another one."""
 
     schedule: str
@@ -198,7 +198,7 @@ class ShownJobOut(WholeJobOut):
     """A job with its neighbours, its open alert and its last runs."""
 
     trigger_address: TriggerAddressOut | None
-    runs_after: LinkedJobOut | None
+    runs_after: NamedJob | None
     followers: list[FollowerOut]
     alert: str | None
     runs: list[RunOut]

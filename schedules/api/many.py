@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 
 from schedules.api.common import Filter, Input, Moment, Outcome, Output, Phrase, Text, Zone
 from schedules.api.endpoints import route
-from schedules.api.jobs import JobOut, Status, WholeJobOut
+from schedules.api.jobs import JobOut, NamedJob, Status, WholeJobOut
 from schedules.services.files import operations as files
 from schedules.services.jobs import many, pause_all
 
@@ -84,13 +84,6 @@ class ApplyIn(Input):
             ]
         }
     )
-
-
-class NamedJob(Output):
-    """A job by its name."""
-
-    id: str
-    name: str
 
 
 class RefusedJob(NamedJob):

@@ -9,8 +9,7 @@ from django.urls import reverse
 from ninja import NinjaAPI
 
 from schedules.api.common import FieldProblem, ProblemOut
-from schedules.api.preconditions import MAX_TAG_LENGTH
-from schedules.api.problems import PROBLEM_JSON
+from schedules.api.problems import MAX_TAG_LENGTH, PROBLEM_JSON
 
 _REF = "#/components/schemas/{model}"
 _REFUSALS = {

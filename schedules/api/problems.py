@@ -1,14 +1,14 @@
 """Problem details (RFC 9457): refusals of the API as JSON that names the field and says what to do."""
 
+import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from django.http import JsonResponse
+from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
 
-from schedules.api.messages import message_of
-from schedules.result import Code, Err, Kind, invalid
+from schedules.result import Code, Err, Kind, invalid, sentence
 from schedules.worker.database_errors import TRY_AGAIN_SECONDS
 
 PROBLEM_JSON = "application/problem+json"
@@ -79,7 +79,7 @@ def problem_of(error: Err, *, status: int | None = None) -> ProblemError:
     return ProblemError(
         status or _STATUS_OF_CODE.get(error.code, _STATUS_OF_KIND[error.kind]),
         error.code.name.lower(),
-        message_of(error),
+        sentence(error.text),
         errors=[*error.texts.items()],
         headers=headers,
         **more,
@@ -89,3 +89,41 @@ def problem_of(error: Err, *, status: int | None = None) -> ProblemError:
 def invalid_value(field: str, why: str) -> ProblemError:
     """Return the problem for one invalid value of a request."""
     return problem_of(invalid(field, why))
+
+
+MAX_TAG_LENGTH = 100
+# A compressed answer has a weak tag; it names the same revision.
+_TAG = re.compile(r'(?:W/)?"r([0-9]{1,18})"')
+
+
+def tag_of(revision: int) -> str:
+    return f'"r{revision}"'
+
+
+def required_revision(request: HttpRequest) -> int | None:
+    """Return the revision in If-Match, or None for `*`; refuse a request without this header."""
+    if not request.headers.get("If-Match", "").strip():
+        raise ProblemError(
+            428,
+            "precondition_required",
+            "Send If-Match with the ETag of the job as you saw it, or If-Match: * to change it as it is now.",
+            errors=[("If-Match", "This header is required.")],
+        )
+    return revision_in(request)
+
+
+def revision_in(request: HttpRequest) -> int | None:
+    """Return the revision in If-Match, or None for `*` and without this header."""
+    text = request.headers.get("If-Match", "").strip()
+    if text in ("", "*"):
+        return None
+    if len(text) > MAX_TAG_LENGTH:
+        raise ProblemError(
+            422,
+            "invalid",
+            "If-Match is no ETag of a job.",
+            errors=[("If-Match", f"Send at most {MAX_TAG_LENGTH} characters.")],
+        )
+    match = _TAG.fullmatch(text)
+    # A tag that we never sent matches no revision.
+    return int(match[1]) if match else -1

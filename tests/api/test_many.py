@@ -168,7 +168,7 @@ def test_call_that_cannot_be_undone_is_named(owner, program: Program):
     program.ok("POST", f"/jobs/{job.pk}/pause")
     program.ok("POST", f"/jobs/{JobFactory(owner=owner).pk}/run")
 
-    assert "GET /events" in problem(program.call("POST", "/undo"))["detail"]
+    assert "number of its change" in problem(program.call("POST", "/undo"))["detail"]
     assert Job.objects.get(pk=job.pk).status == "paused"
 
 
