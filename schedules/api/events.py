@@ -13,9 +13,9 @@ from schedules.api.common import Moment, Output, Paged
 from schedules.api.endpoints import check_query, route
 from schedules.api.streams import Stream, feed_of, listen, take_place
 from schedules.models import Event
-from schedules.services.documents import event_json
 from schedules.services.listing import list_events
 from schedules.services.long_answers import stream_while_waiting
+from schedules.services.people.documents import event_json
 
 # Without a schema of its own, because the reference page lists values where they are used.
 Door = Annotated[Event.Door, WithJsonSchema({"type": "string", "enum": Event.Door.values})]

@@ -7,17 +7,11 @@ from schedules import clock
 from schedules.models.counting import COUNTED
 from schedules.models.jobs import JobQuerySet
 from schedules.result import Code, Document, Err, RefusedError, invalid, operation
-from schedules.services.documents import (
-    agent_json,
-    event_json,
-    heartbeat_json,
-    listed_job,
-    masked_run,
-    ping_json,
-)
+from schedules.services.documents import agent_json, listed_job, masked_run
 from schedules.services.event_list import EventQuery, read_events
 from schedules.services.job_list import JobQuery, read_jobs, read_newest
 from schedules.services.jobs.addresses import newest_pings, ping_address_of, ping_addresses_of
+from schedules.services.people.documents import event_json, heartbeat_json, ping_json
 from schedules.services.permissions import Actor, read_activity
 from schedules.services.reading import job_query, known_job_of, read_past_moment, run_query, source_problem
 from schedules.services.run_list import find_run, last_written, read_runs

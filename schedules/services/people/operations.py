@@ -8,14 +8,7 @@ from schedules import __version__, clock, engine
 from schedules.channels.catalog import KINDS
 from schedules.models import Channel, Event, Incident, Token
 from schedules.result import Code, Document, Err, RefusedError, expect, invalid, operation
-from schedules.services.documents import (
-    calendar_json,
-    channel_json,
-    delivery_json,
-    incident_json,
-    iso_in,
-    token_json,
-)
+from schedules.services.documents import iso_in
 from schedules.services.listing import position_of
 from schedules.services.people import (
     access,
@@ -28,6 +21,13 @@ from schedules.services.people import (
     webhooks,
 )
 from schedules.services.people.calendars import CalendarSpec
+from schedules.services.people.documents import (
+    calendar_json,
+    channel_json,
+    delivery_json,
+    incident_json,
+    token_json,
+)
 from schedules.services.people.preferences import Preferences, preferences_of, set_preferences
 from schedules.services.people.stored_secrets import ListedSecret
 from schedules.services.permissions import Actor
