@@ -4,6 +4,7 @@ import json
 import math
 import re
 import unicodedata
+from collections.abc import Callable, Iterator
 from datetime import MINYEAR, UTC, datetime, timedelta
 from typing import Any
 
@@ -233,3 +234,34 @@ def _text_problem(text: str) -> str | None:
     if _SURROGATES.search(text):
         return "Remove the broken half of a surrogate pair: the text is not valid Unicode."
     return None
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts of a JSON value, without names."""
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from texts_in(item)
+        case dict():
+            for item in value.values():
+                yield from texts_in(item)
+
+
+def map_texts(value: Any, change: Callable[[str], Any], *, with_names: bool = False) -> Any:
+    """Copy a JSON value with its texts changed, and the names in its objects too if asked for."""
+    match value:
+        case str():
+            return change(value)
+        case list() | tuple():
+            return [map_texts(item, change, with_names=with_names) for item in value]
+        case dict():
+            return {
+                change(name) if with_names and isinstance(name, str) else name: map_texts(
+                    item, change, with_names=with_names
+                )
+                for name, item in value.items()
+            }
+        case _:
+            return value

@@ -11,10 +11,9 @@ from schedules import clock, engine
 from schedules.agents.choice import Choice, choose, is_always_inbox, owner_of, stop_in_force
 from schedules.agents.gates import GateAnswer, ask_gate
 from schedules.agents.runs import run_prompt
-from schedules.tasks.argument_types import SECRET_HEADERS, Gate, Headers, PromptText, gate_problems
+from schedules.tasks.argument_types import SECRET_HEADERS, Gate, Headers, PromptText, Shown, gate_problems
 from schedules.tasks.database_threads import in_thread
 from schedules.tasks.interface import WAITING, Answered, Final, RetryLater, Run, Skip, SpecialResult
-from schedules.tasks.parameters import Shown
 from schedules.tasks.placeholders import with_gate
 from schedules.tasks.registry import task
 

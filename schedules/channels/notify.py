@@ -16,6 +16,7 @@ from schedules.tasks.argument_types import (
     Line,
     Link,
     Priority,
+    Shown,
     Text,
     Topic,
     place_problems,
@@ -23,7 +24,6 @@ from schedules.tasks.argument_types import (
 )
 from schedules.tasks.asking import read_ask
 from schedules.tasks.interface import Asked, Final, RetryLater, Run
-from schedules.tasks.parameters import Shown
 from schedules.tasks.registry import task
 from schedules.tasks.signed_links import ask_for_answer
 

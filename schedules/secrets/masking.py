@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from schedules import limits
-from schedules.secrets.references import REFERENCE, escape_for_url, map_texts, texts_in
+from schedules.secrets.references import REFERENCE, escape_for_url
 
 MASK = "••••••"
 # Masking a shorter secret, or a shorter line of one, would also mask ordinary words.
@@ -103,7 +103,7 @@ class Masker:
 
     def mask_value(self, value: Any) -> Any:
         """Copy a text or a JSON value with its secrets masked."""
-        return map_texts(value, self.mask, with_names=True)
+        return limits.map_texts(value, self.mask, with_names=True)
 
     def split(self, text: str) -> tuple[str, str]:
         """Split off the end of a text that may be the beginning of a secret; return the masked rest, and that end."""
@@ -144,4 +144,4 @@ def visible(secret: str) -> str:
 
 def has_mask(value: Any) -> bool:
     """Return whether any text in a JSON value contains a mask."""
-    return any(MASK in text for text in texts_in(value))
+    return any(MASK in text for text in limits.texts_in(value))

@@ -1,9 +1,11 @@
 """References to secrets, like ${secret:NAME}: find, check and replace them in texts and JSON values."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 from urllib.parse import quote
+
+from schedules.limits import map_texts, texts_in
 
 NAME_PATTERN = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 NAME = re.compile(NAME_PATTERN)
@@ -51,34 +53,3 @@ def break_references(text: str, keep: Collection[int] = ()) -> str:
         lambda prefix: prefix[0] if prefix.start() in keep else f"$ {prefix[0][1:]}",
         text,
     )
-
-
-def texts_in(value: Any) -> Iterator[str]:
-    """Yield the texts of a JSON value, without names."""
-    match value:
-        case str():
-            yield value
-        case list():
-            for item in value:
-                yield from texts_in(item)
-        case dict():
-            for item in value.values():
-                yield from texts_in(item)
-
-
-def map_texts(value: Any, change: Callable[[str], Any], *, with_names: bool = False) -> Any:
-    """Copy a JSON value with its texts changed, and the names in its objects too if asked for."""
-    match value:
-        case str():
-            return change(value)
-        case list() | tuple():
-            return [map_texts(item, change, with_names=with_names) for item in value]
-        case dict():
-            return {
-                change(name) if with_names and isinstance(name, str) else name: map_texts(
-                    item, change, with_names=with_names
-                )
-                for name, item in value.items()
-            }
-        case _:
-            return value

@@ -1,9 +1,10 @@
-"""The types of the built-in tasks' arguments, with error messages for people."""
+"""The types of the built-in tasks' arguments, with error messages for people, and how forms show arguments."""
 
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Literal, NotRequired
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NotRequired, get_args
 
 from django.conf import settings
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
@@ -15,7 +16,6 @@ from schedules.tasks import outbound
 from schedules.tasks.asking import read_ask
 from schedules.tasks.links import link_problem
 from schedules.tasks.outbound.headers import header_problem, shape_problem
-from schedules.tasks.parameters import Shown
 from schedules.tasks.placeholders import ANY_PLACEHOLDER, FACTS, TEXTS
 
 PROMPT_BYTES = 16_384
@@ -23,6 +23,25 @@ COMMAND_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 _AFTER_HOST = re.compile(r"[/?#]")
 # What starts a run brings its own values, whose names are not known in advance.
 _OPEN_NAMESPACES = ("upstream", "trigger")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How forms show an argument, as a part of its annotation."""
+
+    label: str = ""
+    hint: str | None = None
+    """Shown instead of the description in the schema, which is for agents."""
+    is_first: bool = False
+    """Whether it is one of the few optional arguments that are always visible."""
+
+
+def shown_of(annotation: Any) -> Shown:
+    """Return how forms show an argument with this annotation, which may be optional."""
+    parts = get_args(annotation)
+    own = (part for part in parts if isinstance(part, Shown))
+    inner = (shown for part in parts if (shown := shown_of(part)) != Shown())
+    return next(own, None) or next(inner, Shown())
 
 
 def _web_address(url: str) -> str:

@@ -9,11 +9,10 @@ from pydantic import Field, JsonValue
 
 from schedules.secrets.references import escape_for_url, fill_in_secrets, names_in, without_references
 from schedules.tasks import outbound
-from schedules.tasks.argument_types import SECRET_HEADERS, Headers, Method, WebAddress
+from schedules.tasks.argument_types import SECRET_HEADERS, Headers, Method, Shown, WebAddress
 from schedules.tasks.interface import Final, Run
 from schedules.tasks.outbound.headers import shape_problem
 from schedules.tasks.outbound.signing import headers_of_run
-from schedules.tasks.parameters import Shown
 from schedules.tasks.registry import task
 from schedules.tasks.replies import beginning, failure, redirect, send_or_retry
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from schedules.tasks.argument_types import Shown
 from schedules.tasks.interface import Final
-from schedules.tasks.parameters import Shown
 from schedules.tasks.registry import task
 from schedules.when.durations import in_words
 from schedules.when.phrases import PhraseError, parse_delay

@@ -1,8 +1,7 @@
-"""The parameters of a task's function: read their types, labels and hints, and build the model that validates arguments."""
+"""The parameters of a task's function: read their types, and build the model that validates arguments."""
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import GenericAlias, UnionType
 from typing import Annotated, Any, NotRequired, Required, Union, get_args, get_origin, get_type_hints
 
@@ -13,25 +12,6 @@ from typing_extensions import TypedDict
 from schedules.tasks.interface import Run
 
 _JSON_TYPES: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
-
-
-@dataclass(frozen=True)
-class Shown:
-    """How forms show an argument, as a part of its annotation."""
-
-    label: str = ""
-    hint: str | None = None
-    """Shown instead of the description in the schema, which is for agents."""
-    is_first: bool = False
-    """Whether it is one of the few optional arguments that are always visible."""
-
-
-def shown_of(annotation: Any) -> Shown:
-    """Return how forms show an argument with this annotation, which may be optional."""
-    parts = get_args(annotation)
-    own = (part for part in parts if isinstance(part, Shown))
-    inner = (shown for part in parts if (shown := shown_of(part)) != Shown())
-    return next(own, None) or next(inner, Shown())
 
 
 def task_signature(function: Callable[..., Any]) -> tuple[inspect.Signature, str | None]:

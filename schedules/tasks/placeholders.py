@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from schedules import limits
 from schedules.limits import SHORTENED
-from schedules.secrets.references import break_references, map_texts, reference_positions, texts_in
+from schedules.secrets.references import break_references, reference_positions
 from schedules.when.triggers import TriggerError, load_zone
 from schedules.when.zones import short_words
 
@@ -31,7 +32,7 @@ ANY_PLACEHOLDER = re.compile(r"\{\{\s*(\w+(?:\.[\w-]+)*)\s*\}\}")
 
 def has_placeholder(value: Any) -> bool:
     """Return whether a text or a JSON value contains a placeholder."""
-    return any(map(_PLACEHOLDER.search, texts_in(value)))
+    return any(map(_PLACEHOLDER.search, limits.texts_in(value)))
 
 
 def is_placeholder(value: Any) -> bool:
@@ -46,11 +47,15 @@ def fill_in(value: Any, values: Mapping[str, Any] | None, *, task: str = "") -> 
     def filled(text: str) -> Any:
         if is_placeholder(text) and task != PROMPT:
             replacement = _value_of(_PLACEHOLDER.fullmatch(text.strip()), values)
-            return "" if replacement is None else map_texts(replacement, break_references, with_names=True)
+            return (
+                ""
+                if replacement is None
+                else limits.map_texts(replacement, break_references, with_names=True)
+            )
         new = _substitute(pattern, text, lambda match: _part_of(match, values, is_prompt=task == PROMPT))
         return with_gate(new, values) if task == PROMPT else new
 
-    return map_texts(value, filled)
+    return limits.map_texts(value, filled)
 
 
 def with_gate(prompt: str, values: Mapping[str, Any] | None) -> str:

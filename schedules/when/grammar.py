@@ -3,9 +3,11 @@
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from schedules.when.durations import HORIZON, HORIZON_IN_WORDS
+
+Meaning = TypeVar("Meaning")
 
 MAX_LENGTH = 200
 MOMENT_EXAMPLES = 'Try "tomorrow at 9am", "in 20 minutes", "friday at noon" or "2026-12-24 18:00"'
@@ -99,6 +101,18 @@ class PhraseError(ValueError):
 
 class NotUnderstoodError(PhraseError):
     """The text contains nothing that could be a time; without a message, the caller adds a suggestion."""
+
+
+def understood(
+    phrase: str, read: Callable[[str], Meaning], why_not: Callable[[str, Callable[[str], Meaning]], str]
+) -> Meaning:
+    """Return what a phrase means; a refusal without a message gets that of `why_not`."""
+    try:
+        return read(phrase)
+    except NotUnderstoodError as error:
+        if str(error):
+            raise
+        raise NotUnderstoodError(why_not(phrase, read)) from error
 
 
 class TooFarError(PhraseError):

@@ -25,10 +25,11 @@ from schedules.when.grammar import (
     read_day_and_month,
     read_ordinal,
     seconds_of,
+    understood,
     weekday_number,
     within_limit,
 )
-from schedules.when.suggestions import understood
+from schedules.when.suggestions import not_understood
 from schedules.when.triggers import TriggerError, load_zone
 
 __all__ = ["MAX_LENGTH", "NotUnderstoodError", "PhraseError", "TooFarError", "parse_delay", "parse_moment"]
@@ -85,7 +86,8 @@ def parse_moment(
     read = partial(
         read_moment, now=now, timezone=timezone, past=past, has_horizon=has_horizon, may_be_day=may_be_day
     )
-    return understood("date and time", phrase, read)
+    moment: datetime = understood(phrase, read, partial(not_understood, "date and time"))
+    return moment
 
 
 def parse_past(text: str, *, now: datetime, timezone: str) -> datetime | date:

@@ -6,6 +6,7 @@
 
 import re
 from datetime import UTC, datetime, time, timedelta
+from functools import partial
 
 from schedules.when.cron import values_of
 from schedules.when.durations import TICK
@@ -21,6 +22,7 @@ from schedules.when.grammar import (
     read_amounts,
     read_count,
     seconds_of,
+    understood,
     within_limit,
 )
 from schedules.when.phrases import parse_amount, read_moment
@@ -37,7 +39,7 @@ from schedules.when.repeated_days import (
     weekday_numbers,
     window_fields,
 )
-from schedules.when.suggestions import understood
+from schedules.when.suggestions import not_understood
 from schedules.when.triggers import (
     CalendarInterval,
     Cron,
@@ -122,7 +124,11 @@ def parse_trigger(text: str, *, now: datetime, timezone: str) -> Trigger:
 
     try:
         load_zone(timezone)
-        return cron_trigger(text, timezone) if _CRON.match(phrase) else understood("schedule", phrase, read)
+        return (
+            cron_trigger(text, timezone)
+            if _CRON.match(phrase)
+            else understood(phrase, read, partial(not_understood, "schedule"))
+        )
     except TriggerError as error:
         raise PhraseError(str(error)) from error
 

@@ -4,12 +4,9 @@ import difflib
 import re
 from collections.abc import Callable
 from datetime import datetime
-from typing import TypeVar
 
-from schedules.when.grammar import NotUnderstoodError, PhraseError, is_number
+from schedules.when.grammar import PhraseError, is_number
 from schedules.when.triggers import Once
-
-Meaning = TypeVar("Meaning")
 
 _TEXT = """
     a after afternoon ago an and at day days each end evening every first fifth fourth from half hour hourly hours in
@@ -33,17 +30,8 @@ MOMENT_FORM = "Write a date and time as YYYY-MM-DD HH:MM"
 _REPEAT_FORM = "Write it in other words, or as cron"
 
 
-def understood(what: str, phrase: str, read: Callable[[str], Meaning]) -> Meaning:
-    """Return what a phrase means, or raise PhraseError with corrected spelling if that is understood."""
-    try:
-        return read(phrase)
-    except NotUnderstoodError as error:
-        if str(error):
-            raise
-        raise NotUnderstoodError(_why_not(what, phrase, read)) from error
-
-
-def _why_not(what: str, phrase: str, read: Callable[[str], object]) -> str:
+def not_understood(what: str, phrase: str, read: Callable[[str], object]) -> str:
+    """Return the error for a phrase that is not understood, with corrected spelling if that is understood."""
     if sun := _SUN.search(phrase):
         return f"clock times only: look up the time of {sun[0]}, and write it as HH:MM"
     corrected = re.sub(r"[a-z]{3,}", lambda match: _corrected(match[0]), phrase)

@@ -12,7 +12,6 @@ from schedules.channels.ntfy import NTFY_MESSAGE_BYTES
 from schedules.mcp.auth import current_actor
 from schedules.models import Job
 from schedules.secrets import masking
-from schedules.secrets.references import map_texts
 from schedules.services import Scheduled
 from schedules.services.jobs.creation import SimilarJob, policy_defaults
 from schedules.services.jobs.forecasts import (
@@ -338,7 +337,7 @@ def no_zone(zone: str, what: str) -> str:
 
 def printable(value: Any) -> Any:
     """Copy JSON without unprintable characters."""
-    return map_texts(value, limits.strip_unprintable, with_names=True)
+    return limits.map_texts(value, limits.strip_unprintable, with_names=True)
 
 
 @lru_cache(maxsize=1024)

@@ -9,9 +9,9 @@ from typing import Any
 from django import forms
 from pydantic import TypeAdapter, ValidationError
 
+from schedules.tasks.argument_types import Shown, shown_of
 from schedules.tasks.forms.fields import Json, Pairs, Text, Whole, as_text
 from schedules.tasks.links import public_site
-from schedules.tasks.parameters import Shown, shown_of
 from schedules.tasks.registry import Task
 
 LONG_TEXTS = {"message", "prompt", "body"}
