@@ -187,10 +187,12 @@ def read_jobs(
     parts, unclaimed = _parts(actor, query, jobs)
     matching, are_runs_cut = query.matching_runs(actor.executions())
     if query.is_filtered or query.status:
+        # One more than the page needs, even if counting stops before.
+        most = max(COUNTED, start + size) + 1
         keys: list[int] = []
         for part in parts:
             matches = query.applied_to(part, matching) if query.is_filtered else part
-            keys += matches.values_list("pk", flat=True)[: COUNTED + 1 - len(keys)]
+            keys += matches.values_list("pk", flat=True)[: most - len(keys)]
         # Read all keys at once: counting the total would take as long again.
         rows, total = _rows_with(keys[start : start + size], query, columns), len(keys)
     else:

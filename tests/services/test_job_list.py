@@ -4,6 +4,7 @@ import pytest
 
 from schedules import clock, services
 from schedules.models import Job
+from schedules.services import job_list
 from schedules.services.job_list import JobQuery, mentioning, read_jobs
 from tests.factories import ExecutionFactory, JobFactory
 
@@ -25,6 +26,18 @@ def test_pages_lead_through_the_whole_list(actor, owner, asked):
         start = page.next_start
 
     assert sorted(job.pk for job in seen) == sorted(job.pk for job in made)
+
+
+def test_jobs_of_one_status_are_listed_beyond_the_limit_of_counts(actor, owner, monkeypatch):
+    monkeypatch.setattr(job_list, "COUNTED", 2)
+    made = JobFactory.create_batch(6, owner=owner, paused=True)
+    seen, start = [], 0
+    while start is not None:
+        page = read_jobs(actor, JobQuery(status="paused"), plain, size=4, start=start)
+        seen += page.rows
+        start = page.next_start
+
+    assert seen == made[::-1]
 
 
 @pytest.mark.parametrize(("status", "for_agent"), [("running", False), ("pending", True)])
