@@ -25,6 +25,7 @@ from schedules.services.jobs.validation import no_runs_left, usable_tasks
 from schedules.services.people.holidays import calendar_titles
 from schedules.services.people.stored_secrets import secret_warnings
 from schedules.services.permissions import forbidden
+from schedules.tasks import registry
 from schedules.templatetags.cronty_times import day_and_clock
 from schedules.web.forms.jobs import JobForm, new_key
 from schedules.web.forms.when import EXAMPLES, WhenForm
@@ -344,6 +345,9 @@ def warn_of_json(request: HttpRequest, form: JobForm) -> None:
 
 
 def warn_of_secrets(request: HttpRequest, job: Job) -> None:
+    task = registry.get(job.task)
+    if task is None or not task.takes_secrets:
+        return
     for message in secret_warnings(actor_of(request), job):
         messages.warning(request, message, extra_tags="secrets")
 
