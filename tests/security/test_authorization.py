@@ -111,7 +111,12 @@ def examples(address: Address, owned: OwnedRows) -> dict[str, Any]:
         "run": owned.run.pk,
         "number": owned.token.pk,
         "name": owned.secret.name,
+        "secret": owned.secret.name,
+        "approval": owned.approval.pk,
+        "runner": "inbox",
     }
+    if address.route.endswith("tokens/<int:token>"):
+        known["token"] = owned.token.pk
     if address.name == "schedules:approval-link":
         known["token"] = approval_token(owned.approval.pk, owned.approval.digest)
     if address.name == "schedules:stop-link":
