@@ -1,10 +1,9 @@
 """A Cronty server on another machine: its address, its key, and requests to it."""
 
 import hashlib
-import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -25,14 +24,6 @@ _PRINTABLE = re.compile(r"[!-~]{1,500}")
 
 class AwayError(Exception):
     """The server is unreachable or unavailable; the same request may succeed later."""
-
-
-class RefusedError(Exception):
-    """The server refused a request; the text says why."""
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status, self.code = status, code
 
 
 @dataclass(frozen=True)
@@ -84,21 +75,6 @@ class Server:
         except (OSError, HTTPException, ValueError) as error:
             raise AwayError(_reason_of(error)) from error
 
-    def stream(self, method: str, path: str, body: bytes, timeout: float = 60.0) -> Iterator[str]:
-        """Send a JSON request and yield the lines of the reply as they arrive; raise RefusedError for a refusal."""
-        try:
-            headers = {"Content-Type": "application/json"}
-            with build_opener(_NoRedirects).open(
-                self._request(method, path, body, headers), timeout=timeout
-            ) as answer:
-                for line in answer:
-                    yield line.decode(errors="replace")
-        except HTTPError as error:
-            with error:
-                raise _refusal(_reply(error.code, error)) from error
-        except (OSError, HTTPException) as error:
-            raise AwayError(_reason_of(error)) from error
-
     def _request(self, method: str, path: str, body: bytes, headers: Mapping[str, str] | None) -> Request:
         sent = {"User-Agent": USER_AGENT, **(headers or {})}
         if self.token:
@@ -109,14 +85,6 @@ class Server:
 
 def _reason_of(error: Exception) -> str:
     return str(getattr(error, "reason", "")) or str(error) or type(error).__name__
-
-
-def _refusal(reply: Reply) -> RefusedError:
-    try:
-        problem = json.loads(reply.body)
-        return RefusedError(reply.status, str(problem["code"]), str(problem["detail"]))
-    except (ValueError, KeyError, TypeError):
-        return RefusedError(reply.status, "error", f"it answers {reply.status}, not like Cronty.")
 
 
 def _reply(status: int, answer: Any) -> Reply:
