@@ -1,13 +1,19 @@
-"""The cost of parsers of text from outside: double the text, and it takes at most two and a half times as long."""
+"""The cost of parsers of text from outside: double the text, and it takes at most two and a half times as long.
 
+Every module with regular expressions is reached from here, or says why no stranger can send it long text.
+"""
+
+import ast
 import gc
 import json
 import math
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -55,6 +61,7 @@ from schedules.when.zone_names import zone_named
 from tests.agents.streams import COMMON, OWN, Lines, as_bytes, lines_of
 from tests.sizes import sizes
 
+ROOT = Path(__file__).resolve().parents[2]
 NOW = datetime(2026, 11, 15, 10, tzinfo=UTC)
 YEAR = date(2026, 1, 1), date(2026, 12, 31)
 SHORTEST_SECONDS = 0.05
@@ -307,6 +314,65 @@ PARSERS: dict[str, Parser] = {
 }
 
 
+# Modules with regular expressions that no parser above reaches, and why no stranger can send them long text.
+OPERATOR = "reads what the operator or a developer has written"
+OWN_TEXT = "reads what Cronty has written"
+SHORT = "reads a text whose length is limited before"
+ONE_WAY = "its patterns can match a text in one way only"
+BY_PATTERN = "a parser above uses its pattern directly"
+OTHERS: dict[str, Sequence[str]] = {
+    OPERATOR: (
+        "cronty_site.environment",
+        "cronty_site.terminal.arguments",
+        "cronty_site.terminal.elsewhere.reports",
+        "cronty_site.terminal.elsewhere.server",
+        "schedules.channels.operator_services",
+        "schedules.management.arguments",
+        "schedules.management.doctor.host",
+        "schedules.management.running_server",
+        "schedules.tasks.commands.definitions",
+        "schedules.tasks.operator_files.tables",
+        "schedules.tasks.outbound.destinations",
+        "schedules.tasks.registry",
+    ),
+    OWN_TEXT: (
+        "schedules.api.endpoints",
+        "schedules.mcp.stdio",
+        "cronty_site.terminal.output",
+        "schedules.mcp.answers",
+        "schedules.mcp.wording",
+        "schedules.models.job_texts",
+        "schedules.services.files.writing",
+        "schedules.templatetags.cronty_times",
+        "schedules.when.cron_warnings",
+        "schedules.when.phrase_writer",
+    ),
+    SHORT: (
+        "schedules.services.listing",
+        "schedules.services.reading",
+        "schedules.admin.bases",
+        "schedules.channels.kinds",
+        "schedules.services.event_feed",
+        "schedules.services.jobs.masked_arguments",
+        "schedules.services.jobs.references",
+        "schedules.services.people.tokens",
+        "schedules.services.text_search",
+        "schedules.tasks.argument_types",
+        "schedules.tasks.commands.templates",
+        "schedules.tasks.outbound.headers",
+        "schedules.web.oauth_clients",
+    ),
+    ONE_WAY: (
+        "schedules.mcp.tools.many",
+        "schedules.mcp.tools.notifications",
+    ),
+    BY_PATTERN: (
+        "schedules.tasks.heartbeat",
+        "schedules.tasks.outbound.requests",
+    ),
+}
+
+
 def cost(parser: Parser, text: str) -> float:
     begin = time.thread_time()
     # That parsers refuse with a reason is tested elsewhere.
@@ -367,3 +433,37 @@ def test_twice_the_text_takes_at_most_about_twice_the_time(name: str, longest: i
             if took >= SHORTEST_SECONDS and count > 3:
                 ratio = growth(parser, text_of, count, most)
                 assert ratio <= most, f"{ratio:.1f} times as long: {before!r} {part!r} {after!r} {count}"
+
+
+def with_regular_expressions() -> set[str]:
+    found = set()
+    for path in (path for folder in ("schedules", "cronty_site") for path in (ROOT / folder).rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        if "re" in names | {node.module for node in nodes if isinstance(node, ast.ImportFrom)}:
+            found.add(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
+    return found
+
+
+@pytest.mark.verify
+def test_every_module_with_regular_expressions_is_measured_or_reads_no_long_text_of_strangers():
+    reached: set[str] = set()
+
+    def note(frame: Any, event: str, argument: object) -> None:
+        reached.add(frame.f_globals.get("__name__", ""))
+
+    # Imports take long under a profiler.
+    usual_name("holidays in Spain")
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        for parser in PARSERS.values():
+            for start, end in parser.around:
+                for part in (*parser.parts, "every 5m", "http://a.b/ **a**"):
+                    cost(parser, f"{start}{part}{end}")
+    finally:
+        sys.setprofile(before)
+
+    others = {name for names in OTHERS.values() for name in names}
+    assert with_regular_expressions() - reached - others == set()
+    assert others - with_regular_expressions() == set()
