@@ -21,10 +21,8 @@ from schedules.when.phrases import PhraseError
 _NAMES = {"ends_at": "until", "calendars": "calendar", "grants": "grant", "tags": "tag"}
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*):?=")
 OPTIONS = {name: f"--{_NAMES.get(name, name).replace('_', '-')}" for name in JobSpec.of_columns()}
-# The options whose values are read; whether there is what a list names is another question.
-OPTION_NAMES = {
-    name: option for name, option in OPTIONS.items() if name not in ("grants", "calendars", "tags")
-}
+# The options whose values are read; whether a permission can be given is another question.
+OPTION_NAMES = {name: option for name, option in OPTIONS.items() if name != "grants"}
 
 
 class Duration(click.ParamType[timedelta]):

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 import anyio
 import pytest
 from asgiref.sync import async_to_sync
+from django.contrib.auth import get_user_model
 from mcp import Client, MCPError
 
 from schedules import clock, services
@@ -182,6 +183,13 @@ def test_subscription_counts_as_a_call(caller, settings, monkeypatch):
 async def open_stream(client: Client) -> None:
     async with client.listen(resource_subscriptions=["agenda://today"]):
         pass
+
+
+def test_user_of_a_local_server_who_is_gone_cannot_subscribe(caller, owner):
+    get_user_model().objects.filter(pk=owner.pk).update(is_active=False)
+
+    with pytest.raises(MCPError, match="deactivated"):
+        InMemory("modern").do(open_stream)
 
 
 def test_too_many_open_subscriptions_are_refused(caller):

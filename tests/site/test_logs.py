@@ -199,7 +199,9 @@ def test_wrong_host_is_one_warning_that_names_the_setting(client, caplog):
 # Parts of addresses that help nobody without a login or a token.
 PUBLIC = {
     *("app_label", "client_id", "content_type_id", "id", "object_id", "url"),
-    *("calendar", "channel", "delivery", "job", "job_id", "name", "subscription", "subscription_id"),
+    *("calendar", "channel", "delivery", "job", "job_id", "name", "runner"),
+    # The name of a secret, not its value.
+    "secret",
 }
 KEY = "1.QEcrwOgv7E-abc_123~x:zTBcw"
 
