@@ -51,11 +51,11 @@ class ListedChannel:
     """Whether it is told of events; False for kinds that are told of none."""
     off_reason: str
     old_until: datetime | None
-    new_secret: str = ""
+    new_secret: str | None = None
     """The secret of a webhook that was just created, which cannot be read again later."""
 
     @classmethod
-    def of(cls, row: Channel, profile: Profile, new_secret: str = "") -> Self:
+    def of(cls, row: Channel, profile: Profile, new_secret: str | None = None) -> Self:
         # What a webhook was told is in the ledger of its job.
         times = (row.last_sent_at, row.job.last_success_at if row.job else None)
         sent_at = max((at for at in times if at), default=None)
@@ -95,7 +95,7 @@ def list_channels(actor: Actor) -> list[ListedChannel]:
     return [ListedChannel.of(row, profile) for row in rows.order_by("name")]
 
 
-def listed_channel(actor: Actor, row: Channel, new_secret: str = "") -> ListedChannel:
+def listed_channel(actor: Actor, row: Channel, new_secret: str | None = None) -> ListedChannel:
     """Return one stored channel of this person as lists show it."""
     return ListedChannel.of(row, profile_of(actor.user), new_secret)
 
@@ -166,13 +166,15 @@ def set_channel(actor: Actor, name: str, kind_name: str, values: Mapping[str, st
             return Err(Code.TOO_MANY_CHANNELS, limit=MAX_CHANNELS)
         before = facts_of(row) if row else {}
         secrets = {key: value for key, value in settings.items() if value and key in secret_names}
-        made_secret = ""
+        made_secret: str | None = None
         if kind is WEBHOOK:
             opened = secrets_of_webhook(row) if row and row.kind == kind.name else Ok({})
             if isinstance(opened, Err):
                 return opened
-            made_secret = "" if opened.value else new_secret()
-            secrets = opened.value or {"secret": made_secret}
+            secrets = opened.value
+            if not secrets:
+                made_secret = new_secret()
+                secrets = {"secret": made_secret}
         key = current_key() if secrets else ""
         if key is None:
             return Err(Code.SECRET_KEY_CHANGED)

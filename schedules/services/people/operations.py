@@ -180,7 +180,7 @@ def send_event_again(actor: Actor, channel: str, delivery: int) -> Document:
     return delivery_json(expect(webhooks.redeliver(actor, channel, delivery)))
 
 
-def _webhook(actor: Actor, row: Channel, secret: str = "") -> Document:
+def _webhook(actor: Actor, row: Channel, secret: str | None = None) -> Document:
     return channel_json(channels.listed_channel(actor, row, secret))
 
 

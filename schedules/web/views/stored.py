@@ -210,7 +210,7 @@ def find_channel(actor: Actor, channel_id: int) -> ListedChannel:
     raise Http404("channel")
 
 
-def keep_secret(request: HttpRequest, channel_id: int, secret: str) -> None:
+def keep_secret(request: HttpRequest, channel_id: int, secret: str | None) -> None:
     """Keep a new secret of a webhook in the session, so that its page can show it once."""
     if secret:
         request.session[NEW_SECRET] = {"id": channel_id, "secret": secret}
