@@ -111,7 +111,7 @@ def test_edit_and_rename_keep_the_secret_and_the_job(actor):
 
     row = Channel.objects.select_related("job").get()
     assert (row.name, row.event_types, row.job.name) == ("Zapier", ["job.changed"], "Events: Zapier")
-    assert changed.value.new_secret == ""
+    assert changed.value.new_secret is None
     assert secrets_of_webhook(row).value == {"secret": secret}
     assert Job.objects.count() == 1
 
