@@ -139,7 +139,8 @@ def test_runs_with_values_of_their_own_are_all_sent_and_others_once(cluster, own
         "skipped",
         "skipped",
     ]
-    assert claim(cluster, MORNING) == [row.pk for row in rows[:2]]
+    # They become ready at the same moment, so any order is right.
+    assert sorted(claim(cluster, MORNING)) == [row.pk for row in rows[:2]]
 
 
 def test_message_that_is_held_can_be_called_off(cluster, owner):
