@@ -45,7 +45,8 @@ def small_limits(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     """Lower every limit, so that a few thousand rows are many."""
     for module in (paging, job_list, job_overview, run_list, runs_of_prompts):
         monkeypatch.setattr(module, "SCANNED", 100)
-    monkeypatch.setattr(counting, "COUNTED", 300)
+    for module in (counting, job_list):
+        monkeypatch.setattr(module, "COUNTED", 300)
     monkeypatch.setattr(job_overview, "LARGE", 200)
     monkeypatch.setattr(job_overview, "FIRST", 100)
     monkeypatch.setattr(job_overview, "MAX_NAMED", 50)
